@@ -1,0 +1,43 @@
+# Everything a fresh Debian or Ubuntu machine needs is fetched here; only git, make and some Python 3 with pip are assumed.
+SHELL := /bin/bash
+export OMP_NUM_THREADS ?= 1
+VENV := .venv
+RUN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup test check quickstart bench gpu-pack clean
+
+help:
+	@echo "make quickstart   set up and watch forgetting and its cure on a CPU"
+	@echo "make test         set up, lint, check types, run all tests"
+	@echo "make check        lint and types only"
+	@echo "make bench        speed of the engine against a bare PyTorch loop"
+	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
+
+setup: $(READY)
+
+# The lock decides every version. UV_PYTHON keeps uv from looking for (or downloading) another interpreter.
+$(READY): uv.lock pyproject.toml plugins/lerobot_policy_holdfast/pyproject.toml scripts/bootstrap.sh
+	bash scripts/bootstrap.sh $(VENV)
+	UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON=$(RUN)/python $(RUN)/uv sync --frozen --inexact --all-packages
+	@touch $@
+
+check: setup
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+test: check
+	$(RUN)/pytest -m "not gpu"
+
+quickstart: setup
+	$(RUN)/holdfast quickstart
+
+bench: setup
+	$(RUN)/python benchmarks/engine.py
+
+gpu-pack: setup
+	bash scripts/gpu_pack.sh $(RUN)
+
+clean:
+	rm -rf $(VENV) runs data wheels

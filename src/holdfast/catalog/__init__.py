@@ -1,0 +1,239 @@
+"""The benchmark as data: tasks, cameras, streams and published figures; and the reader of users' own streams."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Matrix, Stream, StreamTask, Task
+
+_HERE = Path(__file__).parent
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A camera of the benchmark's cell and the images it records."""
+
+    name: str
+    height: int
+    width: int
+    fps: int
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """Published scores of one method after the last stage of one stream; empty or None where not printed."""
+
+    stream: str
+    method: str
+    source: str
+    scores: tuple[float, ...] = ()
+    average_score: float | None = None
+    bwt: float | None = None
+    fwt: float | None = None
+
+
+@dataclass(frozen=True)
+class PublishedAblation:
+    """Published final BWT of experience replay at one budget ratio and one replay frequency."""
+
+    stream: str
+    ratio: float
+    frequency: float
+    bwt: float
+    source: str
+
+
+@dataclass(frozen=True)
+class PublishedMatrix:
+    """A published matrix: `rows[j - 1]` lists the scores of tasks 1..j after stage j."""
+
+    method: str
+    tasks: tuple[str, ...]
+    rows: tuple[tuple[float, ...], ...]
+    source: str
+    ratio: float | None = None
+    frequency: float | None = None
+
+    @property
+    def matrix(self) -> Matrix:
+        """The scores as a matrix with one value per cell and no baseline."""
+        cells: dict[tuple[int, int], tuple[float, ...]] = {
+            (i, j): (score,) for j, row in enumerate(self.rows, 1) for i, score in enumerate(row, 1)
+        }
+        return Matrix(self.tasks, cells)
+
+
+@dataclass(frozen=True)
+class PublishedHyperparameters:
+    """What all published runs share."""
+
+    base_model: str
+    gpus: str
+    batch_size: int
+    optimizer: str
+    betas: tuple[float, ...]
+    precision: str
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    steps_per_task: int
+    joint_steps: int
+    gradient_clip: float
+    ema_decay: float
+    seed: int
+    quantiles: tuple[float, ...]
+    chunk_size: int
+    cameras: int
+    image_size: int
+    patch_tokens: int
+    patch_size: int
+    replay_ratio: float
+    replay_frequency: float
+
+
+class Paper(TypedDict):
+    """Everything `paper()` returns."""
+
+    title: str
+    code: str
+    rows: tuple[PublishedRow, ...]
+    ablations: tuple[PublishedAblation, ...]
+    matrices: tuple[PublishedMatrix, ...]
+    hyperparameters: PublishedHyperparameters
+
+
+def tasks() -> dict[str, Task]:
+    """All tasks of the catalog by name, one-arm tasks first."""
+    return dict(_tasks())
+
+
+def task(name: str) -> Task:
+    """The catalog task called `name`."""
+    if name not in _tasks():
+        raise unknown("task", name, _tasks())
+    return _tasks()[name]
+
+
+def cameras() -> tuple[Camera, ...]:
+    """The benchmark's cameras."""
+    return convert(tuple[Camera, ...], read(_HERE / "tasks.toml")["camera"], "camera")
+
+
+def streams() -> tuple[str, ...]:
+    """Names of the catalog's streams."""
+    return tuple(_streams())
+
+
+def paper() -> Paper:
+    """The published figures, each with its source."""
+    table = read(_HERE / "paper.toml")
+    return Paper(
+        title=table["title"],
+        code=table["code"],
+        rows=convert(tuple[PublishedRow, ...], table["row"], "row"),
+        ablations=convert(tuple[PublishedAblation, ...], table["ablation"], "ablation"),
+        matrices=convert(tuple[PublishedMatrix, ...], table["matrix"], "matrix"),
+        hyperparameters=build(PublishedHyperparameters, table["hyperparameters"], "hyperparameters"),
+    )
+
+
+def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
+    """Load a stream of the catalog by name, or a user's from a TOML file; no dataset is opened.
+
+    Args:
+        name_or_path: One of `streams()`, or the path of a TOML file.
+        data_root: Folder with one dataset folder per task, for the tasks that name no dataset themselves.
+    """
+    if name_or_path in _streams():
+        return _stream(_streams()[name_or_path], _HERE, data_root, f"catalog stream {name_or_path!r}")
+    path = Path(name_or_path).expanduser()
+    if not path.exists():
+        raise HoldfastError(
+            f"{unknown('stream', name_or_path, streams())} There is no file of that name either; "
+            "for a stream of your own, give the path of its TOML file."
+        )
+    return _stream(read(path), path.parent, data_root, str(path))
+
+
+@cache
+def _tasks() -> dict[str, Task]:
+    tables = read(_HERE / "tasks.toml")["task"]
+    return {table["name"]: _task(table, f"task {table['name']!r}") for table in tables}
+
+
+@cache
+def _streams() -> dict[str, dict[str, Any]]:
+    return {table["name"]: table for table in read(_HERE / "streams.toml")["stream"]}
+
+
+def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: str) -> Stream:
+    check_keys(table, ("name", "embodiment", "task"), where)
+    name = convert(str, table.get("name"), f"{where}: 'name'")
+    check_name(name, where)
+    embodiment = table.get("embodiment")
+    if embodiment is not None:
+        embodiment = convert(str, embodiment, f"{where}: 'embodiment'")
+    entries = table.get("task", [])
+    if not isinstance(entries, list) or not entries:
+        raise HoldfastError(f"{where} lists no task. Add a table [[task]] with a name and a dataset for each.")
+    built = tuple(_stream_task(e, folder, data_root, f"{where}: task {n}") for n, e in enumerate(entries, 1))
+    try:
+        return Stream(name, built, embodiment)
+    except HoldfastError as error:
+        raise HoldfastError(f"{where}: {error}") from None
+
+
+def _stream_task(entry: object, folder: Path, data_root: str | None, where: str) -> StreamTask:
+    """A task of a stream: one of the catalog, named, or a new one, defined in place."""
+    if not isinstance(entry, dict):
+        raise HoldfastError(f"{where} must be a table [[task]], got {entry!r}.")
+    check_keys(entry, ("dataset", *toml_keys(Task)), where)
+    name = convert(str, entry.get("name"), f"{where}: 'name'")
+    where = f"{where} ({name!r})"
+    definition = {key: value for key, value in entry.items() if key != "dataset"}
+    if name in _tasks():
+        if len(definition) > 1:
+            extra = ", ".join(sorted(definition.keys() - {"name"}))
+            raise HoldfastError(
+                f"{where} is a task of the catalog, whose definition is fixed. Drop {extra}, or choose another name."
+            )
+        found = _tasks()[name]
+    elif "instruction" not in entry:
+        raise HoldfastError(
+            f"{where}: {unknown('task', name, _tasks())} To define a new one, add instruction and arms."
+        )
+    else:
+        found = _task(definition, where)
+    return StreamTask(found, _dataset(entry, name, folder, data_root, where))
+
+
+def _dataset(entry: dict[str, Any], name: str, folder: Path, data_root: str | None, where: str) -> str:
+    """Where a task's demonstrations lie: an absolute path, or a hub id as it was written."""
+    if "dataset" not in entry:
+        if not data_root:
+            raise HoldfastError(
+                f"{where} names no dataset. Give --data_root=FOLDER to use FOLDER/{name}"
+                + (", or write dataset = ... in the file." if folder != _HERE else " and its like for the other tasks.")
+            )
+        return os.path.abspath(os.path.join(os.path.expanduser(data_root), name))
+    dataset = convert(str, entry["dataset"], f"{where}: 'dataset'")
+    if not dataset.strip():
+        raise HoldfastError(f"{where} has an empty dataset. Write a folder, or a hub id like 'user/name'.")
+    path = os.path.abspath(os.path.join(folder, os.path.expanduser(dataset)))
+    return dataset if _HUB_ID.fullmatch(dataset) and not os.path.exists(path) else path
+
+
+def _task(table: dict[str, Any], where: str) -> Task:
+    built = build(Task, table, where)
+    names = [penalty.name for penalty in built.penalties]
+    if len(set(names)) != len(names):
+        raise HoldfastError(f"{where} has two penalties of one name: {names}.")
+    return built

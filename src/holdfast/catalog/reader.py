@@ -1,0 +1,95 @@
+"""TOML tables into frozen records; every error says where it is and what would be right."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from holdfast.errors import HoldfastError, unknown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+# A repeated table reads best in the singular: [[task.milestone]].
+_KEYS = {"milestones": "milestone", "penalties": "penalty"}
+_WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a TOML file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except IsADirectoryError:
+        raise HoldfastError(f"{path} is a folder. Give the path of the stream's TOML file.") from None
+    except UnicodeDecodeError as error:
+        raise HoldfastError(f"{path} is not a text file in UTF-8: {error}.") from None
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the end of the file")
+        raise HoldfastError(f"{path} is not valid TOML: {problem}. Mend that line.") from None
+
+
+def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:
+    """Make a record of class `kind` out of a TOML table; `where` begins every error."""
+    if not isinstance(table, dict):
+        raise HoldfastError(f"{where} must be a table, got {table!r}.")
+    keys = toml_keys(kind)
+    check_keys(table, keys, where)
+    if "name" in table:
+        check_name(table["name"], where)
+    missing = [key for key, field in keys.items() if key not in table and field.default is MISSING]
+    if missing:
+        raise HoldfastError(f"{where} lacks {', '.join(missing)}. Needed or allowed: {', '.join(keys)}.")
+    hints = get_type_hints(kind)
+    values = {f.name: convert(hints[f.name], table[k], f"{where}: {k!r}") for k, f in keys.items() if k in table}
+    try:
+        return kind(**values)
+    except HoldfastError as error:
+        raise HoldfastError(f"{where}: {error}") from None
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """Return `value` as the type `hint`, which it must already be in TOML's terms."""
+    if isinstance(hint, UnionType):
+        hint = get_args(hint)[0]  # `X | None`: TOML has no null, so what is written is an X
+    if get_origin(hint) is tuple:
+        item = get_args(hint)[0]
+        if not isinstance(value, list):
+            form = "tables in double brackets [[ ]]" if is_dataclass(item) else "a list in brackets [ ]"
+            raise HoldfastError(f"{where} must be {form}, got {value!r}.")
+        return tuple(convert(item, entry, f"{where} {n}") for n, entry in enumerate(value, 1))
+    if is_dataclass(hint) and isinstance(hint, type):
+        return build(hint, value, where)
+    if hint is float and type(value) is int:
+        value = float(value)
+    if type(value) is not hint or (hint is float and not math.isfinite(value)):
+        raise HoldfastError(f"{where} must be {_WORDS[hint]}, got {'nothing' if value is None else repr(value)}.")
+    return value
+
+
+def toml_keys(kind: type[DataclassInstance]) -> dict[str, Any]:
+    """The keys a table of this class may have, with the field each one fills."""
+    return {_KEYS.get(field.name, field.name): field for field in fields(kind)}
+
+
+def check_keys(table: dict[str, Any], valid: Iterable[str], where: str) -> None:
+    """Refuse a key that is not `valid`."""
+    for key in table:
+        if key not in valid:
+            raise HoldfastError(f"{where}: {unknown('key', key, valid)}")
+
+
+def check_name(name: object, where: str) -> None:
+    """Refuse a name that could not be a folder's name or a command-line value."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise HoldfastError(f"{where}: name {name!r} must be letters, digits, '_' and '-', like 'stack_bowls'.")

@@ -1,0 +1,58 @@
+"""The command line: finds the command, imports only what it needs, and turns errors into one clear line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError, unknown
+
+COMMANDS = {
+    "train": "train a policy on a stream of tasks, one stage after the other",
+    "doctor": "look for faults in datasets before they cost a training run",
+    "metrics": "AS, BWT and FWT of a matrix of scores",
+    "quickstart": "forgetting and its cure on a small generated stream, in minutes on a CPU",
+}
+
+HELP = """\
+Holdfast teaches a robot policy new tasks one after another without losing the old ones.
+
+usage: holdfast COMMAND [--help] [options]
+
+{commands}
+
+start here:
+  holdfast quickstart                      see it work on a CPU
+  holdfast doctor my_dataset               check your data
+  holdfast train --stream=tasks.toml       train; run it again after a crash
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run one command and return its exit code: 0 done, 2 a mistake the user can mend."""
+    if not argv or argv[0] in ("-h", "--help"):
+        width = max(map(len, COMMANDS))
+        print(HELP.format(commands="\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())))
+        return 0
+    if argv[0] == "--version":
+        print(f"holdfast {__version__}")
+        return 0
+    try:
+        if argv[0] not in COMMANDS:
+            raise unknown("command", argv[0], COMMANDS)
+        return int(import_module(f"holdfast.commands.{argv[0]}").main(argv[1:]))
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("holdfast: stopped. Run the same command again to go on.", file=sys.stderr)
+        return 130
+
+
+def entry() -> None:
+    """Console script."""
+    # On shared cores two torch threads can be far slower than one; who sets the variable is left alone.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""`holdfast metrics FILE`: average score, backward and forward transfer of a matrix of scores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.errors import HoldfastError
+from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
+from holdfast.records import Matrix
+
+_HELP = """\
+Compute, after every stage of a stream of tasks:
+
+  as    average score of the tasks learned so far
+  bwt   backward transfer: how much earlier tasks changed since they were learned (negative: forgetting)
+  fwt   forward transfer: how much better a task was learned than on its own (needs the baseline)
+
+FILE holds scores from 0 to 100. As JSON, row j lists the scores of tasks 1..j after stage j:
+
+  {"tasks": ["stack_bowls", "hang_cup", "press_button"],
+   "cells": [[100], [80, 95], [75, 90, 100]],
+   "baseline": [100, 97.5, 100]}
+
+An entry is a score, a list of the scores of single trials ([100, 75, 50]), or null where nothing was measured.
+With at least two trials behind every score used, a 95 % bootstrap interval over trials is given too.
+A row may go on with tasks not yet learned; the metrics leave them out. "baseline", the score of each task
+trained on its own, may be left out.
+
+As CSV, an empty field is a score that was not measured, and the last row may give the baseline:
+
+  stage,stack_bowls,hang_cup,press_button
+  1,100,,
+  2,80,95,
+  3,75,90,100
+  baseline,100,97.5,100
+
+A metric that needs a score you did not measure stays empty, and the missing score is named.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast metrics scores.csv
+  holdfast metrics scores.json --json
+  echo '{"tasks": ["a", "b"], "cells": [[90], [60, 80]]}' | holdfast metrics -
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast metrics`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast metrics",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help="a .json or .csv file, or - to read JSON from standard input")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    args = parser.parse_args(argv)
+
+    matrix = _load(args.file)
+    stages = summarize(matrix)
+    if args.json:
+        print(json.dumps(_as_json(matrix, stages)))
+    else:
+        _print(matrix, stages)
+    return 0
+
+
+def _load(name: str) -> Matrix:
+    text = sys.stdin.read() if name == "-" else _read(Path(name))
+    try:
+        return matrix_from_csv(text) if name.lower().endswith(".csv") else matrix_from_json(_parse(text))
+    except HoldfastError as error:
+        raise HoldfastError(f"{'standard input' if name == '-' else name}: {error}") from None
+
+
+def _read(path: Path) -> str:
+    if path.is_dir():
+        raise HoldfastError(f"{path} is a folder. Give a .json or .csv file with scores.")
+    if not path.exists():
+        raise HoldfastError(f"There is no file {path}. `holdfast metrics --help` shows what it should hold.")
+    if path.suffix.lower() not in (".json", ".csv"):
+        raise HoldfastError(f"{path} must end in .json or .csv, so that it is clear how to read it.")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise HoldfastError(f"{path} is not a text file in UTF-8: {error}.") from None
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _parse(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise HoldfastError(
+            f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            "`holdfast metrics --help` shows the form."
+        ) from None
+
+
+def _figures(stages: list[StageMetrics]) -> dict[str, list[Figure]]:
+    return {
+        "as": [stage.average_score for stage in stages],
+        "bwt": [stage.bwt for stage in stages],
+        "fwt": [stage.fwt for stage in stages],
+    }
+
+
+def _as_json(matrix: Matrix, stages: list[StageMetrics]) -> dict[str, object]:
+    figures = _figures(stages)
+    return {
+        "tasks": list(matrix.tasks),
+        "stages": [stage.stage for stage in stages],
+        **{name: [figure.value for figure in column] for name, column in figures.items()},
+        "intervals": {
+            name: [None if figure.low is None else [figure.low, figure.high] for figure in column]
+            for name, column in figures.items()
+        },
+        "missing": {name: [list(figure.missing) for figure in column] for name, column in figures.items()},
+    }
+
+
+def _print(matrix: Matrix, stages: list[StageMetrics]) -> None:
+    # A pipe has no width; ten stages need about 100 columns, and numbers must not be folded.
+    console = Console(width=max(120, Console().width), highlight=False)
+    intervals = any(figure.low is not None for column in _figures(stages).values() for figure in column)
+    console.print("[bold]Score of each task after each stage[/]", _matrix_table(matrix), sep="\n")
+    title = "Metrics after each stage" + (", with 95 % intervals over trials" if intervals else "")
+    console.print(f"\n[bold]{title}[/]", _metrics_table(stages), sep="\n")
+    for line in _missing(matrix, stages):
+        console.print(escape(line), soft_wrap=True)
+
+
+def _missing(matrix: Matrix, stages: list[StageMetrics]) -> Iterator[str]:
+    """What is missing, in as few lines as say it: a whole stage or the whole baseline is named once."""
+    if not matrix.baseline:
+        yield "No baseline was given, so there is no fwt."
+    for stage in stages:
+        if not any(j == stage.stage for _, j in matrix.cells):
+            yield f"Stage {stage.stage} was not measured."
+            continue
+        for name, figure in (("as", stage.average_score), ("bwt", stage.bwt), ("fwt", stage.fwt)):
+            if figure.missing and (name != "fwt" or matrix.baseline):
+                yield f"Stage {stage.stage}: no {name}, not measured: {', '.join(figure.missing)}."
+
+
+def _matrix_table(matrix: Matrix) -> Table:
+    table = Table("task", box=SIMPLE_HEAD, show_edge=False)
+    stages = range(1, len(matrix.tasks) + 1)
+    for stage in stages:
+        table.add_column(str(stage), justify="right", no_wrap=True)
+    if matrix.baseline:
+        table.add_column("alone", justify="right", no_wrap=True)
+    for i, name in enumerate(matrix.tasks, 1):
+        alone = [_mean(matrix.baseline.get(i))] if matrix.baseline else []
+        table.add_row(escape(name), *(_mean(matrix.cells.get((i, stage))) for stage in stages), *alone)
+    return table
+
+
+def _metrics_table(stages: list[StageMetrics]) -> Table:
+    figures = _figures(stages)
+    table = Table("stage", box=SIMPLE_HEAD, show_edge=False)
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    for stage, *row in zip(stages, *figures.values(), strict=True):
+        table.add_row(str(stage.stage), _text(row[0], ""), *(_text(figure, "+") for figure in row[1:]))
+    return table
+
+
+def _mean(scores: tuple[float, ...] | None) -> str:
+    return f"{sum(scores) / len(scores):.1f}" if scores else "-"
+
+
+def _text(figure: Figure, sign: str) -> str:
+    if figure.value is None:
+        return "-"
+    value = f"{figure.value:{sign}.1f}"
+    return value if figure.low is None else f"{value} [{figure.low:{sign}.1f}, {figure.high:{sign}.1f}]"

@@ -1,0 +1,87 @@
+"""`holdfast train`: parse, plan, train."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast import catalog
+from holdfast.commands.flags import parse
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Stream
+from holdfast.train import plan as plans
+from holdfast.train.config import TrainConfig
+
+EPILOG = """\
+examples:
+  holdfast train --stream=kitchen.toml                              the paper's recipe with the policy nano
+  holdfast train --stream=kitchen.toml --dry-run                    what it would do, how long, how much disk
+  holdfast train --stream=single_arm --data_root=data --method=sequential
+  holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
+  holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group --replay.weights='{bimanual: 2, single: 1}'
+
+A stream file lists your tasks in order:
+  name = "kitchen"
+  embodiment = "piper_x_pair"
+  [[task]]
+  name = "stack_bowls"
+  dataset = "data/stack_bowls"
+Killed? Run the same command again: it goes on and ends with the same weights.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    config = parse(TrainConfig, "train", argv, EPILOG)
+    stream = select(catalog.load_stream(config.stream, config.data_root), config.tasks)
+    plan = plans.make_plan(config, stream, look=config.dry_run)
+    console = Console()
+    if config.dry_run:
+        return dry_run(config, stream, plan, console)
+    for entry in stream.tasks:
+        # Stats only: a folder that is not there is said now, but no later task's file is opened before its stage.
+        if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
+            raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
+    console.print(plans.table(plan))
+    from holdfast.train.engine import train
+
+    folder = train(config, stream, console)
+    console.print(f"[green]Finished.[/green] A policy per stage is in {folder}/stages/*/checkpoint/policy.")
+    return 0
+
+
+def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Console) -> int:
+    """Print the plan, with time and disk measured on the first task if its data is here."""
+    measured = None
+    if Path(stream.tasks[0].dataset).is_dir():
+        from holdfast.train.estimate import estimate
+
+        measured = estimate(config, stream)
+    if config.json:
+        print(json.dumps({**plan.to_json(), "estimate": measured.to_json() if measured else None}, indent=1))
+        return 0
+    console.print(plans.table(plan))
+    for note in plan.notes:
+        console.print(f"note: {note}")
+    if measured:
+        console.print(
+            f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: {measured.seconds_per_step:.3f} s a step, "
+            f"about {measured.hours:.2f} h in all, {measured.disk_bytes / 2**20:.0f} MiB of checkpoints."
+        )
+    return 0
+
+
+def select(stream: Stream, tasks: list[str]) -> Stream:
+    """Only the named tasks of a stream, in its order."""
+    for name in tasks:
+        if name not in stream.names:
+            raise unknown(f"task of stream {stream.name!r}", name, stream.names)
+    return replace(stream, tasks=tuple(e for e in stream.tasks if e.task.name in tasks)) if tasks else stream
+
+
+def looks_like_hub_id(dataset: str) -> bool:
+    """Whether a dataset's name can be a hub id."""
+    return dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))

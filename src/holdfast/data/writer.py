@@ -1,0 +1,60 @@
+"""Writes LeRobot v3 datasets: the one place that knows how they are best recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.source import ACTION, IMAGES, STATE
+
+
+@contextmanager
+def dataset_writer(
+    root: Path, *, fps: int, names: Sequence[str], cameras: Sequence[str], height: int, width: int, robot: str
+) -> Iterator[Any]:
+    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open."""
+    from lerobot.configs.video import RGBEncoderConfig
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    _quiet()
+    numbers = {"dtype": "float32", "shape": (len(names),), "names": list(names)}
+    pixels = {"dtype": "video", "shape": (height, width, 3), "names": ["height", "width", "channels"]}
+    dataset = LeRobotDataset.create(
+        f"local/{root.name}",
+        fps=fps,
+        root=root,
+        robot_type=robot,
+        features={STATE: numbers, ACTION: dict(numbers), **{IMAGES + c: dict(pixels) for c in cameras}},
+        # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
+        # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
+        streaming_encoding=True,
+        encoder_queue_maxsize=10_000,
+        rgb_encoder=RGBEncoderConfig(vcodec="libsvtav1"),
+    )
+    try:
+        yield dataset
+    finally:
+        dataset.finalize()
+
+
+def _quiet() -> None:
+    """Keep encoders and progress bars of the libraries below from flooding the terminal."""
+    import av
+    import datasets
+
+    os.environ.setdefault("SVT_LOG", "1")  # errors only
+    av.logging.set_level(av.logging.PANIC)
+    # LeRobot turns FFmpeg's own chatter back on after every file it closes.
+    av.logging.restore_default_callback = lambda: None
+    datasets.disable_progress_bars()
+
+
+def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np.ndarray]) -> dict[str, Any]:
+    """One frame as LeRobot wants it; images are (height, width, 3) uint8 by camera name."""
+    pixels = {IMAGES + name: image for name, image in images.items()}
+    return {"task": task, STATE: state.astype(np.float32), ACTION: action.astype(np.float32), **pixels}

@@ -1,0 +1,108 @@
+"""A robot as data: what each action dimension is called, which arm it moves, and how far and how fast it may go."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from holdfast.errors import HoldfastError, unknown
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One number of state and action. Limits in rad (joints) or m (grippers), `step` per control step."""
+
+    name: str
+    arm: str
+    kind: Literal["joint", "gripper"]
+    lower: float
+    upper: float
+    step: float
+
+    def __post_init__(self) -> None:
+        if not (self.lower < self.upper and self.step > 0):
+            raise HoldfastError(
+                f"Dimension {self.name!r} needs lower < upper and step > 0, got {self.lower}, {self.upper}, {self.step}."
+            )
+        if self.kind not in ("joint", "gripper"):
+            raise unknown("kind of dimension", self.kind, ("joint", "gripper"))
+
+
+@dataclass(frozen=True)
+class Embodiment:
+    """The dimensions of a robot in the order in which its datasets store them."""
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if not names or len(set(names)) != len(names):
+            raise HoldfastError(f"Embodiment {self.name!r} needs dimensions of different names, got {list(names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dimensions in order."""
+        return tuple(d.name for d in self.dimensions)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The robot's arms in order of their first dimension."""
+        return tuple(dict.fromkeys(d.arm for d in self.dimensions))
+
+    def active(self, arms: Iterable[str]) -> np.ndarray:
+        """Boolean mask of the dimensions that belong to `arms`."""
+        wanted = set(arms)
+        for arm in wanted - set(self.arms):
+            raise unknown(f"arm of embodiment {self.name!r}", arm, self.arms)
+        return np.array([d.arm in wanted for d in self.dimensions])
+
+    def state_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limit of every dimension."""
+        return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])
+
+    def action_range(self, relative: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+        """Range of an action; a relative one can go as far as `horizon` control steps carry it."""
+        lower, upper = self.state_range()
+        reach = np.array([d.step for d in self.dimensions]) * horizon
+        return np.where(relative, -reach, lower), np.where(relative, reach, upper)
+
+
+def _piper_x(arm: str) -> tuple[Dimension, ...]:
+    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (1.8 rad/s at 30 Hz),
+    # about half of what the motors can do, so that normalized actions use the range instead of its centre.
+    degrees = [(-150, 150), (0, 180), (-170, 0), (-89, 89), (-89, 89), (-120, 120)]
+    joints = tuple(
+        Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.06)
+        for i, (low, high) in enumerate(degrees, 1)
+    )
+    return (*joints, Dimension(f"{arm}_gripper.pos", arm, "gripper", 0.0, 0.1, 0.01))
+
+
+EMBODIMENTS = {"piper_x_pair": Embodiment("piper_x_pair", (*_piper_x("left"), *_piper_x("right")))}
+
+
+def load(name: str) -> Embodiment:
+    """Return a known embodiment by name, or read one from a TOML file with one `[[dimension]]` table each."""
+    if name in EMBODIMENTS:
+        return EMBODIMENTS[name]
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise unknown("embodiment (give one of these or a .toml file)", name, EMBODIMENTS)
+    try:
+        content = tomllib.loads(path.read_text())
+        rows = content["dimension"]
+        return Embodiment(content.get("name", path.stem), tuple(Dimension(**row) for row in rows))
+    except FileNotFoundError:
+        raise HoldfastError(f"Embodiment file {name} does not exist.") from None
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+        raise HoldfastError(
+            f"Embodiment file {name} cannot be read ({error}). Each [[dimension]] needs name, arm, kind, lower, "
+            "upper and step."
+        ) from None

@@ -1,0 +1,19 @@
+"""The one error a user sees: what is wrong, what would be right, what to do next."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HoldfastError(Exception):
+    """A mistake in what the user gave, or a state of the machine the user must mend.
+
+    The command line prints it without a traceback and leaves with exit code 2.
+    """
+
+
+def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:
+    """Build the error for a name that is not one of `valid`, with the closest one suggested."""
+    names = [str(v) for v in valid]
+    close = get_close_matches(str(value), names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return HoldfastError(f"Unknown {kind} {str(value)!r}.{hint} Valid: {', '.join(names) or 'none'}.")

@@ -1,0 +1,228 @@
+"""From a matrix of scores to average score, backward and forward transfer, with bootstrap intervals.
+
+With c(i, j) the mean score of task i after stage j, and b(i) that of task i trained on its own:
+
+    AS_k  = mean over i <= k of c(i, k)
+    BWT_k = mean over j < k of c(j, k) - c(j, j)             negative: forgetting
+    FWT_k = mean over 2 <= j <= k of c(j, j) - b(j)          positive: earlier tasks help new ones
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Matrix
+
+_ALONE = 0  # as a stage: the task trained on its own, for the baseline
+_PERCENTILES = (2.5, 97.5)
+
+type _Key = tuple[int, int]  # task i, stage j (or _ALONE)
+type _Pair = tuple[_Key, _Key | None]  # a term of a mean: the first, less the second if there is one
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric at one stage: its value, its 95 % interval over trials, and the scores it lacks, in words.
+
+    `value` is None where the metric is undefined (nothing missing) or cannot be computed (something missing).
+    `low` and `high` are None unless every score it uses was measured in at least two trials.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageMetrics:
+    """The three metrics after one stage."""
+
+    stage: int
+    average_score: Figure
+    bwt: Figure
+    fwt: Figure
+
+
+def summarize(matrix: Matrix, draws: int = 2000, seed: int = 0) -> list[StageMetrics]:
+    """The metrics after every stage, one stage per task; stages not measured have no value.
+
+    Args:
+        matrix: The scores; cells of tasks not yet trained (i > j) are allowed and play no part.
+        draws: Bootstrap resamples behind each interval.
+        seed: Of the resamples. A cell's resamples depend on the seed and the cell alone, so intervals of early
+            stages stay as they are when later stages are added.
+    """
+    check(matrix)
+    scores = _Scores(matrix, draws, seed)
+    return [
+        StageMetrics(
+            stage=k,
+            average_score=scores.figure([((i, k), None) for i in range(1, k + 1)]),
+            bwt=scores.figure([((j, k), (j, j)) for j in range(1, k)]),
+            fwt=scores.figure([((j, j), (j, _ALONE)) for j in range(2, k + 1)]),
+        )
+        for k in range(1, len(matrix.tasks) + 1)
+    ]
+
+
+class _Scores:
+    """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired."""
+
+    def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
+        self.tasks = matrix.tasks
+        trials = {**matrix.cells, **{(i, _ALONE): scores for i, scores in matrix.baseline.items()}}
+        self.means = {key: float(np.mean(scores)) for key, scores in trials.items() if scores}
+        self.resampled = {
+            key: _resampled_means(scores, draws, np.random.default_rng((seed, *key)))
+            for key, scores in trials.items()
+            if len(scores) > 1
+        }
+
+    def figure(self, pairs: Sequence[_Pair]) -> Figure:
+        if not pairs:
+            return Figure(None)
+        needed = dict.fromkeys(key for pair in pairs for key in pair if key is not None)
+        missing = tuple(_place(self.tasks, key) for key in needed if key not in self.means)
+        if missing:
+            return Figure(None, missing=missing)
+        value = float(np.mean([self.means[a] - (self.means[b] if b else 0.0) for a, b in pairs]))
+        if any(key not in self.resampled for key in needed):
+            return Figure(value)
+        samples = np.mean([self.resampled[a] - (self.resampled[b] if b else 0.0) for a, b in pairs], axis=0)
+        low, high = np.percentile(samples, _PERCENTILES)
+        return Figure(value, float(low), float(high))
+
+
+def _resampled_means(scores: Sequence[float], draws: int, rng: np.random.Generator) -> np.ndarray:
+    picks = rng.integers(len(scores), size=(draws, len(scores)))
+    return np.asarray(scores, dtype=float)[picks].mean(axis=1)
+
+
+def _place(tasks: Sequence[str], key: _Key) -> str:
+    i, j = key
+    return f"baseline of {tasks[i - 1]}" if j == _ALONE else f"{tasks[i - 1]} after stage {j}"
+
+
+def check(matrix: Matrix) -> None:
+    """Refuse a matrix whose cells lie outside its tasks or whose scores lie outside 0..100."""
+    size = len(matrix.tasks)
+    for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
+        if not (1 <= i <= size and 1 <= j <= size):
+            raise HoldfastError(f"Cell ({i}, {j}) lies outside a matrix of {size} tasks; both count from 1.")
+    for key, scores in [*matrix.cells.items(), *(((i, _ALONE), s) for i, s in matrix.baseline.items())]:
+        for score in scores:
+            if not 0 <= score <= 100:  # also refuses NaN
+                raise HoldfastError(f"Score {score} of {_place(matrix.tasks, key)} must lie in 0..100.")
+
+
+def matrix_from_json(obj: object) -> Matrix:
+    """Build a matrix from `{"tasks": [...], "cells": [[c11], [c12, c22], ...], "baseline": [...]}`.
+
+    Row j of `cells` lists tasks 1..j (or more) after stage j; each entry is a score, a list of trial scores, or
+    null where nothing was measured. Later rows and the baseline may be left out.
+    """
+    if not isinstance(obj, dict):
+        raise HoldfastError(f'A matrix is an object {{"tasks": [...], "cells": [...]}}, got {_kind(obj)}.')
+    for key in obj:
+        if key not in ("tasks", "cells", "baseline"):
+            raise unknown("key in the matrix", key, ("tasks", "cells", "baseline"))
+    tasks = _task_names(obj.get("tasks"))
+    rows = obj.get("cells")
+    if not isinstance(rows, list) or not 1 <= len(rows) <= len(tasks):
+        raise HoldfastError(f"'cells' must list 1 to {len(tasks)} rows, one per stage, got {_kind(rows)}.")
+    cells: dict[_Key, tuple[float, ...]] = {}
+    for j, row in enumerate(rows, 1):
+        if not isinstance(row, list) or not j <= len(row) <= len(tasks):
+            raise HoldfastError(
+                f"Row {j} of 'cells' must list {j} to {len(tasks)} scores, those of tasks 1, 2, ... after stage {j}, "
+                f"got {_kind(row)}. "
+                "Write null for a score that was not measured."
+            )
+        cells |= {(i, j): scores for i, scores in _measured(row, tasks, j)}
+    alone = obj.get("baseline")
+    if alone is not None and (not isinstance(alone, list) or len(alone) != len(tasks)):
+        raise HoldfastError(f"'baseline' must list {len(tasks)} scores or nulls, one per task, got {_kind(alone)}.")
+    return _checked(Matrix(tasks, cells, dict(_measured(alone or [], tasks, _ALONE))))
+
+
+def matrix_from_csv(text: str) -> Matrix:
+    """Build a matrix from CSV: header `stage,<task>,...`, a row per stage, optionally a row of stage `baseline`.
+
+    An empty field is a score that was not measured.
+    """
+    rows = [[field.strip() for field in row] for row in csv.reader(text.removeprefix("\ufeff").splitlines())]
+    rows = [row for row in rows if any(row)]
+    if not rows or rows[0][0] != "stage":
+        got = repr(",".join(rows[0])) if rows else "an empty file"
+        raise HoldfastError(f"A matrix in CSV starts with the line 'stage,<task>,<task>,...', got {got}.")
+    tasks = _task_names(rows[0][1:])
+    cells: dict[_Key, tuple[float, ...]] = {}
+    seen: set[int] = set()
+    for stage, *fields in rows[1:]:
+        j = _stage_number(stage, len(tasks))
+        if j in seen:
+            raise HoldfastError(f"Stage {stage!r} has two rows. Keep one.")
+        seen.add(j)
+        if len(fields) > len(tasks):
+            raise HoldfastError(f"The row of stage {stage!r} has {len(fields)} scores for {len(tasks)} tasks.")
+        numbers = [_number(field, _place(tasks, (i, j))) for i, field in enumerate(fields, 1)]
+        cells |= {(i, j): scores for i, scores in _measured(numbers, tasks, j)}
+    if not seen - {_ALONE}:
+        raise HoldfastError("The CSV has no row of a stage. Add one per stage: its number, then the tasks' scores.")
+    alone = {i: scores for (i, j), scores in cells.items() if j == _ALONE}
+    return _checked(Matrix(tasks, {key: s for key, s in cells.items() if key[1] != _ALONE}, alone))
+
+
+def _checked(matrix: Matrix) -> Matrix:
+    check(matrix)
+    return matrix
+
+
+def _task_names(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise HoldfastError(f"A matrix needs the names of its tasks, in the stream's order, got {names!r}.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise HoldfastError(f"A matrix names each task once, got {', '.join(twice)} more than once.")
+    return tuple(names)
+
+
+def _measured(entries: Sequence[Any], tasks: Sequence[str], stage: int) -> Iterator[tuple[int, tuple[float, ...]]]:
+    """The entries of a row that hold scores, with their task's number."""
+    for i, entry in enumerate(entries, 1):
+        trials = [] if entry is None else entry if isinstance(entry, list) else [entry]
+        for score in trials:
+            if isinstance(score, bool) or not isinstance(score, int | float):
+                raise HoldfastError(
+                    f"{_place(tasks, (i, stage))} must be a score, a list of trial scores, or null, got {entry!r}."
+                )
+        if trials:
+            yield i, tuple(trials)
+
+
+def _stage_number(text: str, stages: int) -> int:
+    if text == "baseline":
+        return _ALONE
+    if not text.isdecimal() or not 1 <= int(text) <= stages:
+        raise HoldfastError(f"A row of the CSV starts with its stage, 1 to {stages}, or 'baseline', got {text!r}.")
+    return int(text)
+
+
+def _number(text: str, place: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise HoldfastError(f"{place} must be a number, or empty where not measured, got {text!r}.") from None
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return f"a list of {len(value)}" if isinstance(value, list) else repr(value)

@@ -1,0 +1,169 @@
+"""The four normalization strategies: which statistics a task is trained with and which it is tested with.
+
+An action is mapped to [-1, 1] by its 1st and 99th percentile and never clipped. What differs between strategies is
+whose percentiles are meant. A `Space` is one such mapping; a `Normalization` is all a run knows about them, and it
+travels inside every checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from holdfast.embodiment import Embodiment
+from holdfast.errors import HoldfastError, unknown
+from holdfast.norm.stats import Stats
+
+STATE, ACTION = "observation.state", "action"
+Whose = Literal["own", "first", "embodiment"]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Whose statistics normalize a task in training, and whose in testing."""
+
+    train: Whose
+    test: Whose
+
+
+STRATEGIES = {
+    "per-task": Strategy("own", "own"),  # I
+    "frozen-first": Strategy("first", "first"),  # II
+    "mixed": Strategy("own", "first"),  # III
+    "calibrated": Strategy("embodiment", "embodiment"),  # IV, ours: known before any task
+}
+
+
+@dataclass(frozen=True)
+class Space:
+    """One mapping of state and action to [-1, 1]. `widened` names the dimensions too narrow to trust."""
+
+    state: Stats
+    action: Stats
+    widened: tuple[str, ...] = ()
+
+    def of(self, feature: str) -> Stats:
+        """Statistics of `observation.state` or `action`."""
+        return self.state if feature == STATE else self.action
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a JSON file."""
+        return {"state": self.state.to_json(), "action": self.action.to_json(), "widened": list(self.widened)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Space:
+        """Inverse of `to_json`."""
+        return cls(Stats.from_json(content["state"]), Stats.from_json(content["action"]), tuple(content["widened"]))
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Every space of a run: the measured ones by task, in the order in which they were learned."""
+
+    strategy: str
+    measured: dict[str, Space] = field(default_factory=dict)
+    calibrated: Space | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise unknown("normalization strategy", self.strategy, STRATEGIES)
+        if self.strategy == "calibrated" and self.calibrated is None:
+            raise HoldfastError(
+                "Strategy 'calibrated' takes its ranges from the embodiment, and the stream names none. "
+                'Add embodiment = "piper_x_pair" (or a .toml file of your robot) to the stream, '
+                "or choose --norm.strategy=frozen-first."
+            )
+
+    def with_task(self, task: str, space: Space) -> Normalization:
+        """Add what was measured on one more task."""
+        return replace(self, measured={**self.measured, task: space})
+
+    def train(self, task: str) -> Space:
+        """The space in which samples of `task` are trained."""
+        return self._space(STRATEGIES[self.strategy].train, task)
+
+    def test(self, task: str) -> Space:
+        """The space in which `task` is executed."""
+        return self._space(STRATEGIES[self.strategy].test, task)
+
+    def _space(self, whose: Whose, task: str) -> Space:
+        if whose == "embodiment":
+            assert self.calibrated is not None
+            return self.calibrated
+        name = next(iter(self.measured)) if whose == "first" else task
+        if name not in self.measured:
+            raise unknown("task with statistics", name, self.measured)
+        return self.measured[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values with the hash that `from_json` checks."""
+        body = {
+            "strategy": self.strategy,
+            "measured": {task: space.to_json() for task, space in self.measured.items()},
+            "calibrated": self.calibrated.to_json() if self.calibrated else None,
+        }
+        return {**body, "hash": _hash(body)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Normalization:
+        """Inverse of `to_json`; statistics that were edited by hand do not load."""
+        body = {k: v for k, v in content.items() if k != "hash"}
+        if _hash(body) != content.get("hash"):
+            raise HoldfastError("Normalization statistics do not match their hash: the checkpoint was altered.")
+        calibrated = content["calibrated"]
+        return cls(
+            content["strategy"],
+            {task: Space.from_json(space) for task, space in content["measured"].items()},
+            Space.from_json(calibrated) if calibrated else None,
+        )
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all statistics and the strategy."""
+        return str(self.to_json()["hash"])
+
+
+def calibrated_space(embodiment: Embodiment, relative: np.ndarray, horizon: int) -> Space:
+    """Strategy IV: the space an embodiment declares, whatever the tasks will be."""
+    return Space(
+        Stats.from_range(*embodiment.state_range()), Stats.from_range(*embodiment.action_range(relative, horizon))
+    )
+
+
+def widen(measured: Space, calibrated: Space, names: Iterable[str], floor: float) -> Space:
+    """Give every dimension at least the share `floor` of the range that the embodiment declares for it.
+
+    An arm that idles in the first task has a range of almost nothing, which would turn its later motion into
+    values of 1e5. With floor 0.2 no value inside the declared range can be normalized beyond 10 in magnitude.
+    """
+    names = tuple(names)
+    state, narrow_state = _widen(measured.state, calibrated.state, floor)
+    action, narrow_action = _widen(measured.action, calibrated.action, floor)
+    widened = [f"{STATE}:{names[d]}" for d in narrow_state] + [f"{ACTION}:{names[d]}" for d in narrow_action]
+    return Space(state, action, tuple(widened))
+
+
+def _widen(measured: Stats, declared: Stats, floor: float) -> tuple[Stats, list[int]]:
+    low, high = np.array(measured.q01), np.array(measured.q99)
+    width = floor * (np.array(declared.q99) - np.array(declared.q01))
+    narrow = high - low < width
+    centre = (low + high) / 2
+    q01 = np.where(narrow, centre - width / 2, low)
+    q99 = np.where(narrow, centre + width / 2, high)
+    return replace(measured, q01=tuple(map(float, q01)), q99=tuple(map(float, q99))), np.flatnonzero(narrow).tolist()
+
+
+def normalize(values: np.ndarray, stats: Stats) -> np.ndarray:
+    """Map q01..q99 to [-1, 1] without clipping, exactly as the training step and the saved policy do."""
+    low, high = np.array(stats.q01), np.array(stats.q99)
+    width = np.where(high == low, 1e-8, high - low)
+    return 2.0 * (values - low) / width - 1.0
+
+
+def _hash(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Policies: our own small `nano`, and the border to those LeRobot ships."""

@@ -1,0 +1,194 @@
+"""Any LeRobot policy behind one small face: build it, ask for its loss, save and load it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import draccus
+import numpy as np
+import torch
+from lerobot.configs import NormalizationMode, PreTrainedConfig
+from lerobot.policies.factory import get_policy_class, make_policy
+from lerobot.utils.import_utils import register_third_party_plugins
+from safetensors import safe_open
+
+import holdfast.policies.nano.configuration_nano  # noqa: F401  registers the policy also where no plugin is installed
+from holdfast.data.batches import Batch, Layout
+from holdfast.data.source import ACTION, Source
+from holdfast.errors import HoldfastError, unknown
+from holdfast.norm.strategies import Space
+from holdfast.policies import transforms
+from holdfast.policies.config import PolicyChoice
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A batch's loss. `elements` (n, chunk, dimensions) and their mask exist when the policy offers them."""
+
+    total: torch.Tensor
+    elements: torch.Tensor | None = None
+    mask: torch.Tensor | None = None
+
+
+class Adapter:
+    """A LeRobot policy, its config, and what it reads."""
+
+    def __init__(self, policy: Any, names: tuple[str, ...]) -> None:
+        self.policy = policy
+        self.config = policy.config
+        self.names = names
+        observed = self.config.observation_delta_indices
+        self.layout = Layout(
+            tuple(observed) if observed is not None else None,
+            tuple(self.config.action_delta_indices),
+            _relative(self.config, names),
+        )
+
+    @property
+    def knows_elements(self) -> bool:
+        """Whether the policy gives its loss unreduced, so that it can be masked and told apart by task and arm."""
+        return hasattr(self.policy, "loss_elements")
+
+    def loss(self, batch: Batch, active: torch.Tensor | None) -> Loss:
+        """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out."""
+        if not self.knows_elements:
+            total, _ = self.policy.forward(batch)
+            return Loss(total)
+        elements = self.policy.loss_elements(batch)
+        mask = (~batch["action_is_pad"])[..., None].expand_as(elements)
+        if active is not None:
+            mask = mask & active[:, None]
+        mask = mask.to(elements.dtype)
+        return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask)
+
+    def ignores_padding(self, batch: Batch) -> bool:
+        """Find out by trying whether padded steps influence the loss: change their targets and look."""
+        if self.knows_elements:
+            return True
+        padded = dict(batch)
+        padded["action_is_pad"] = torch.zeros_like(batch["action_is_pad"])
+        padded["action_is_pad"][:, batch[ACTION].shape[1] // 2 :] = True
+        changed = dict(padded)
+        changed[ACTION] = torch.where(padded["action_is_pad"][..., None], batch[ACTION] + 1, batch[ACTION])
+        losses = []
+        with torch.no_grad():
+            for probe in (padded, changed):
+                torch.manual_seed(0)
+                losses.append(self.policy.forward(probe)[0])
+        return bool(torch.isclose(losses[0], losses[1], rtol=1e-5, atol=1e-7))
+
+    def save(self, folder: Path, space: Space) -> None:
+        """Write a folder that stock LeRobot loads: weights, config, and the pipelines with their statistics."""
+        if hasattr(self.policy, "set_anchor"):
+            self.policy.set_anchor(space.state.q01, space.state.q99, space.action.q01, space.action.q99)
+        pre, post = transforms.build(self.config, space)
+        self.policy.save_pretrained(folder)
+        pre.save_pretrained(folder)
+        post.save_pretrained(folder)
+
+    def load_weights(self, folder: Path) -> None:
+        """Load weights that must fit exactly."""
+        load_strictly(self.policy, folder / WEIGHTS)
+
+
+def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapter:
+    """Build the policy a run starts from; with the same seed it is the same to the last bit."""
+    register_third_party_plugins()
+    config = _config(choice)
+    config.device = device
+    config.push_to_hub = False
+    # One meaning of a normalized number for every policy: the one that is audited and stored.
+    config.normalization_mapping = {
+        **config.normalization_mapping,
+        "STATE": NormalizationMode.QUANTILES,
+        "ACTION": NormalizationMode.QUANTILES,
+    }
+    if hasattr(config, "do_mask_loss_for_padding") and "do_mask_loss_for_padding" not in choice.options:
+        config.do_mask_loss_for_padding = True
+    if choice.path:
+        config.pretrained_path = choice.path
+    torch.manual_seed(seed)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads
+            policy = make_policy(config, ds_meta=source.metadata())
+    except (ValueError, ImportError, OSError, KeyError) as error:
+        raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}") from None
+    if choice.path:
+        load_strictly(policy, _weights_file(choice.path))
+    return Adapter(policy, source.names)
+
+
+def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
+    """Load a policy folder that a run has saved."""
+    register_third_party_plugins()
+    config = PreTrainedConfig.from_pretrained(folder)
+    config.device = device
+    policy = get_policy_class(config.type)(config=config)
+    load_strictly(policy, folder / WEIGHTS)
+    return Adapter(policy.to(device).eval(), names)
+
+
+def load_strictly(policy: Any, file: Path) -> None:
+    """Load weights; a missing or unexpected one is an error that names it, never a silent random start."""
+    with safe_open(file, framework="pt") as stored:
+        found = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118  not a dict
+    own = policy.state_dict()
+    # Tied tensors are stored once: a missing key is fine when another key shares its memory.
+    pointers = {own[key].data_ptr() for key in found if key in own}
+    missing = [k for k, v in own.items() if k not in found and v.data_ptr() not in pointers]
+    unexpected = [k for k in found if k not in own]
+    wrong = [k for k in found if k in own and own[k].shape != found[k].shape]
+    for problem, keys in (("lacks", missing), ("has unexpected", unexpected), ("has wrong shapes of", wrong)):
+        if keys:
+            more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
+            raise HoldfastError(f"{file} {problem} {len(keys)} weights: {', '.join(keys[:5])}{more}.")
+    policy.load_state_dict(found, strict=False)
+
+
+def _config(choice: PolicyChoice) -> Any:
+    arguments = [f"--{name}={value}" for name, value in choice.options.items()]
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            if choice.path:
+                return PreTrainedConfig.from_pretrained(choice.path, cli_overrides=arguments)
+            known = PreTrainedConfig.get_known_choices()
+            if choice.type not in known:
+                raise unknown("policy type", choice.type, sorted(known))
+            return draccus.parse(known[choice.type], args=arguments)
+    except HoldfastError:
+        raise
+    except SystemExit:  # argparse inside draccus
+        reason = complaint.getvalue().strip().split("\n")[-1]
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+    raise HoldfastError(
+        f"Policy {choice.path or choice.type!r} cannot be configured with {arguments or 'its defaults'}: {reason}"
+    )
+
+
+def _weights_file(path: str) -> Path:
+    if Path(path).is_dir():
+        return Path(path) / WEIGHTS
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(path, WEIGHTS))
+
+
+def _relative(config: Any, names: tuple[str, ...]) -> np.ndarray:
+    """Dimensions a policy predicts relative to the state, by LeRobot's own rule: all but the excluded names."""
+    if not getattr(config, "use_relative_actions", False):
+        return np.zeros(len(names), dtype=bool)
+    if config.observation_delta_indices is not None:
+        raise HoldfastError(
+            f"Policy {config.type!r} reads several moments; relative actions need one. Set --policy.n_obs_steps=1 "
+            "or --policy.use_relative_actions=false."
+        )
+    excluded = [str(token).lower() for token in getattr(config, "relative_exclude_joints", [])]
+    return np.array([not any(token in name.lower() for token in excluded) for name in names])

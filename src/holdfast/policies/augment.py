@@ -1,0 +1,53 @@
+"""Image augmentation per sample, on whatever device the batch is on.
+
+All cameras of a sample are shifted alike: the scene moves against the frame as one, which together with relative
+actions makes a small policy look at where things are instead of where they usually are.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from holdfast.policies.config import AugmentConfig
+
+
+def augment(images: dict[str, torch.Tensor], config: AugmentConfig, seed: int) -> dict[str, torch.Tensor]:
+    """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
+
+    The draws come from a CPU generator seeded for this step, so they do not depend on the device.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count = len(next(iter(images.values())))
+    offset = (torch.rand(count, 2, generator=generator) * 2 - 1) * config.shift
+    factors = (config.brightness, config.contrast, config.saturation)
+    out = {}
+    for key, pixels in images.items():
+        colour = 1 + (torch.rand(count, 3, generator=generator) * 2 - 1) * torch.tensor(factors)
+        shifted = _shift(pixels, offset.to(pixels.device)) if config.shift else pixels
+        out[key] = _recolour(shifted.float() / 255, colour.to(pixels.device)) if any(factors) else shifted.float() / 255
+    return out
+
+
+def _shift(pixels: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+    """Move each sample's images by its own whole number of pixels, repeating the border."""
+    height, width = pixels.shape[-2:]
+    samples = torch.arange(len(pixels), device=pixels.device)[:, None, None]
+    rows = _moved(height, offset[:, 0])[:, :, None]
+    columns = _moved(width, offset[:, 1])[:, None, :]
+    # Advanced indexing puts the indexed axes first; bring channels (and time) back in front of them.
+    flat = pixels.flatten(1, -3)
+    return flat[samples, :, rows, columns].movedim(-1, 1).reshape(pixels.shape)
+
+
+def _moved(size: int, offset: torch.Tensor) -> torch.Tensor:
+    places = torch.arange(size, device=offset.device)
+    return (places[None] + (offset * size).round().long()[:, None]).clamp(0, size - 1)
+
+
+def _recolour(pixels: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    brightness, contrast, saturation = (f.view(-1, *[1] * (pixels.ndim - 1)) for f in factors.unbind(1))
+    pixels = pixels * brightness
+    mean = pixels.mean((-3, -2, -1), keepdim=True)
+    pixels = mean + (pixels - mean) * contrast
+    grey = pixels.mean(-3, keepdim=True)
+    return (grey + (pixels - grey) * saturation).clamp(0, 1)

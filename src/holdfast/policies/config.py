@@ -1,0 +1,36 @@
+"""What a user may say about the policy and its images. Light to import: `--help` needs it, LeRobot does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.errors import HoldfastError
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """Which policy to train. Any other --policy.NAME=VALUE goes to LeRobot's own config of that policy."""
+
+    # A policy type that LeRobot knows: nano, act, diffusion, smolvla, pi05, ...
+    type: str = "nano"
+    # A saved policy to start from, a folder or a hub id; its type is the one it was saved with.
+    path: str | None = None
+    # Filled from the other --policy.* flags.
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """Image augmentation, drawn per sample; 0 switches a kind off."""
+
+    # Largest shift, as a share of the image's size, the same for all cameras of a sample.
+    shift: float = 0.04
+    # Largest change of brightness, contrast and saturation, each as a factor 1 +- value, one per camera.
+    brightness: float = 0.1
+    contrast: float = 0.1
+    saturation: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < 1:
+                raise HoldfastError(f"--augment.{name} must be at least 0 and below 1, got {value}.")

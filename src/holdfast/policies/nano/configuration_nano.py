@@ -1,0 +1,162 @@
+"""What can be set about `nano`, and what must hold before it is built."""
+
+from dataclasses import dataclass, field
+
+from lerobot.configs import NormalizationMode, PreTrainedConfig
+from lerobot.optim import AdamWConfig, CosineAnnealingWithWarmupSchedulerConfig
+
+from holdfast.errors import HoldfastError
+
+STRIDE = 16  # pixels per image token and side: four convolutional stages, each halving the image
+GROUPS = 8  # of the group normalization; the first stage has width / 8 channels and must divide by it
+
+
+@PreTrainedConfig.register_subclass("nano")
+@dataclass
+class NanoConfig(PreTrainedConfig):
+    """Configuration of the `nano` policy.
+
+    The defaults (8 M parameters) are for a GPU. On a CPU take `image_size=64 width=128 heads=4`: about a tenth of the
+    work per step.
+    """
+
+    # Steps predicted at once, and how many of them are executed before looking again.
+    chunk_size: int = 16
+    n_action_steps: int = 8
+
+    # Every camera is resized to a square of this side, its aspect kept by padding.
+    image_size: int = 96
+    width: int = 256
+    encoder_layers: int = 3
+    decoder_layers: int = 4
+    heads: int = 8
+    # Euler steps from noise to actions.
+    denoise_steps: int = 10
+
+    # Words of an instruction, and the buckets they are hashed into (0 is padding).
+    max_tokens: int = 24
+    vocabulary: int = 2048
+
+    # Training only. Noise on the normalized proprioception keeps the policy from reading the phase of a demonstration
+    # off the joints; shifted images (largest shift, as a fraction of the side) are what makes vision generalize.
+    state_noise: float = 0.02
+    random_shift: float = 1 / 24
+
+    # Joint targets relative to the state in which the chunk was predicted. Dimensions whose name contains one of
+    # `relative_exclude_joints` stay absolute; the names come from the dataset.
+    use_relative_actions: bool = True
+    relative_exclude_joints: list[str] = field(default_factory=lambda: ["gripper"])
+    action_feature_names: list[str] | None = None
+
+    normalization_mapping: dict[str, NormalizationMode] = field(
+        default_factory=lambda: {
+            "VISUAL": NormalizationMode.IDENTITY,
+            "STATE": NormalizationMode.QUANTILES,
+            "ACTION": NormalizationMode.QUANTILES,
+        }
+    )
+
+    lr: float = 5e-4
+    betas: tuple[float, float] = (0.9, 0.95)
+    # Next to nothing: in a stream of tasks, decay is forgetting.
+    weight_decay: float = 1e-4
+    grad_clip: float = 1.0
+    warmup_steps: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_obs_steps != 1:
+            raise HoldfastError(f"nano looks at one observation at a time, got n_obs_steps={self.n_obs_steps}.")
+        sizes = (
+            "chunk_size",
+            "n_action_steps",
+            "encoder_layers",
+            "decoder_layers",
+            "heads",
+            "denoise_steps",
+            "max_tokens",
+        )
+        for name in sizes:
+            if getattr(self, name) < 1:
+                raise HoldfastError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.n_action_steps > self.chunk_size:
+            raise HoldfastError(
+                f"n_action_steps={self.n_action_steps} exceeds chunk_size={self.chunk_size}: "
+                "only predicted steps can be executed."
+            )
+        if self.image_size < STRIDE or self.image_size % STRIDE:
+            raise HoldfastError(f"image_size must be a multiple of {STRIDE}, got {self.image_size}.")
+        if self.width < 8 * GROUPS or self.width % (8 * GROUPS):
+            raise HoldfastError(f"width must be a multiple of {8 * GROUPS}, got {self.width}.")
+        if self.width % self.heads:
+            raise HoldfastError(f"heads={self.heads} does not divide width={self.width}.")
+        if self.vocabulary < 2:
+            raise HoldfastError(f"vocabulary must hold padding and at least one word, got {self.vocabulary}.")
+        if self.state_noise < 0 or not 0 <= self.random_shift < 0.5:
+            raise HoldfastError(
+                f"state_noise must not be negative and random_shift must lie in [0, 0.5), "
+                f"got {self.state_noise} and {self.random_shift}."
+            )
+
+    def validate_features(self) -> None:
+        """Check that the features of the dataset or robot are ones `nano` can be built for.
+
+        Raises:
+            HoldfastError: A camera, the state or the action is missing or of a wrong shape, or relative actions
+                cannot be told from absolute ones.
+        """
+        if not self.image_features:
+            raise HoldfastError(f"nano needs at least one camera, the inputs are {sorted(self.input_features or {})}.")
+        for name, feature in self.image_features.items():
+            if len(feature.shape) != 3 or feature.shape[0] != 3:
+                raise HoldfastError(f"Camera {name!r} must have shape (3, height, width), got {tuple(feature.shape)}.")
+        if self.robot_state_feature is None:
+            raise HoldfastError(f"nano needs 'observation.state', the inputs are {sorted(self.input_features or {})}.")
+        if self.action_feature is None:
+            raise HoldfastError(f"nano needs 'action', the outputs are {sorted(self.output_features or {})}.")
+        if self.use_relative_actions:
+            self._validate_relative_actions(self.robot_state_feature.shape[0], self.action_feature.shape[0])
+
+    def _validate_relative_actions(self, state_dim: int, action_dim: int) -> None:
+        if state_dim < action_dim:
+            raise HoldfastError(
+                f"Relative actions need a state for every action dimension, got {state_dim} for {action_dim}. "
+                "Set use_relative_actions=false."
+            )
+        names = self.action_feature_names
+        if self.relative_exclude_joints and (names is None or len(names) != action_dim):
+            raise HoldfastError(
+                f"relative_exclude_joints={self.relative_exclude_joints} needs the names of all {action_dim} action "
+                f"dimensions, got action_feature_names={names}. Name them, or set relative_exclude_joints=[]."
+            )
+
+    def relative_dimensions(self, action_dim: int) -> list[bool]:
+        """Tell for each action dimension whether it is relative, by the rule of LeRobot's relative-action step."""
+        if not self.use_relative_actions:
+            return [False] * action_dim
+        absolute = [token.lower() for token in self.relative_exclude_joints if token]
+        names = self.action_feature_names or [""] * action_dim
+        return [not any(token in name.lower() for token in absolute) for name in names]
+
+    @property
+    def observation_delta_indices(self) -> None:
+        """Only the current observation."""
+        return None
+
+    @property
+    def action_delta_indices(self) -> list[int]:
+        """The chunk starts at the current step."""
+        return list(range(self.chunk_size))
+
+    @property
+    def reward_delta_indices(self) -> None:
+        """No rewards."""
+        return None
+
+    def get_optimizer_preset(self) -> AdamWConfig:
+        """AdamW as used by stock `lerobot-train`."""
+        return AdamWConfig(lr=self.lr, betas=self.betas, weight_decay=self.weight_decay, grad_clip_norm=self.grad_clip)
+
+    def get_scheduler_preset(self) -> CosineAnnealingWithWarmupSchedulerConfig:
+        """Warmup, then a cosine to zero over whatever number of steps is trained."""
+        return CosineAnnealingWithWarmupSchedulerConfig(num_warmup_steps=self.warmup_steps)

@@ -1,0 +1,121 @@
+"""Frozen records that cross module borders. They hold values and check them; they do no work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.errors import HoldfastError
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """One point of a rubric, awarded only when every milestone named in `needs` was reached too."""
+
+    name: str
+    text: str
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A deduction of `value` points, given at most `most` times (once, or once per object)."""
+
+    name: str
+    text: str
+    value: float
+    most: int = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """An instruction, the arms it uses, and a rubric."""
+
+    name: str
+    instruction: str
+    arms: tuple[str, ...]
+    title: str = ""
+    milestones: tuple[Milestone, ...] = ()
+    penalties: tuple[Penalty, ...] = ()
+    final: str = ""
+    demonstrations: int | None = None
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.instruction.strip():
+            raise HoldfastError(f"Task {self.name!r} has an empty instruction.")
+        if not self.arms or len(set(self.arms)) != len(self.arms):
+            raise HoldfastError(f"Task {self.name!r} must name each arm it uses once, got {list(self.arms)}.")
+        names = [m.name for m in self.milestones]
+        if len(set(names)) != len(names):
+            raise HoldfastError(f"Task {self.name!r} has two milestones of one name: {names}.")
+        for position, milestone in enumerate(self.milestones):
+            late = [n for n in milestone.needs if n not in names[:position]]
+            if late:
+                raise HoldfastError(
+                    f"Milestone {milestone.name!r} of task {self.name!r} needs {late}, not earlier milestones of it."
+                )
+        for penalty in self.penalties:
+            if penalty.value <= 0 or penalty.most < 1:
+                raise HoldfastError(
+                    f"Penalty {penalty.name!r} of task {self.name!r} must deduct more than 0 at least once, "
+                    f"got value {penalty.value} and most {penalty.most}."
+                )
+        if not self.group:
+            object.__setattr__(self, "group", "single" if len(self.arms) == 1 else "bimanual")
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " ").capitalize())
+
+
+@dataclass(frozen=True)
+class StreamTask:
+    """A task of a stream together with where its demonstrations lie (a folder or a hub id)."""
+
+    task: Task
+    dataset: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An ordered list of tasks with their datasets, on one embodiment."""
+
+    name: str
+    tasks: tuple[StreamTask, ...]
+    embodiment: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise HoldfastError(f"Stream {self.name!r} lists no task.")
+        names = [entry.task.name for entry in self.tasks]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise HoldfastError(f"Stream {self.name!r} lists {twice} more than once.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' names in order."""
+        return tuple(entry.task.name for entry in self.tasks)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attempt at a task by one checkpoint, whoever judged it."""
+
+    task: str
+    stage: int
+    milestones: tuple[str, ...]
+    penalties: dict[str, int] = field(default_factory=dict)
+    final: bool = True
+    source: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Scores of one run: `cells[(i, j)]` holds the trial scores of task i after stage j (both from 1).
+
+    A cell that was not measured is absent, never 0. `baseline[i]` is task i trained on its own.
+    """
+
+    tasks: tuple[str, ...]
+    cells: dict[tuple[int, int], tuple[float, ...]]
+    baseline: dict[int, tuple[float, ...]] = field(default_factory=dict)

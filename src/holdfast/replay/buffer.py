@@ -1,0 +1,66 @@
+"""The episodes kept of earlier tasks: references into datasets under one budget, shared equally."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from math import floor
+from typing import Any
+
+from holdfast.errors import HoldfastError, unknown
+from holdfast.replay.schedule import exact
+from holdfast.replay.selection import SELECTIONS
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of one task. `episodes` are ranked: shrinking drops from the end."""
+
+    task: str
+    fingerprint: str
+    total: int
+    episodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Immutable: every stage makes a new one, so a stage that is repeated finds what it found before."""
+
+    ratio: float
+    tasks: tuple[Kept, ...] = ()
+
+    def after_stage(self, task: str, fingerprint: str, lengths: Sequence[int], selection: str, seed: int) -> Buffer:
+        """Shrink what is kept of earlier tasks and add `task`, so that the budget holds again."""
+        if selection not in SELECTIONS:
+            raise unknown("selection", selection, SELECTIONS)
+        stages = len(self.tasks) + 1
+        earlier = tuple(
+            replace(kept, episodes=kept.episodes[: quota(kept.total, self.ratio, stages)]) for kept in self.tasks
+        )
+        ranked = SELECTIONS[selection](task, lengths, seed)
+        if sorted(ranked) != list(range(len(lengths))):
+            raise HoldfastError(f"Selection {selection!r} must rank every episode of {task!r} once.")
+        added = Kept(task, fingerprint, len(lengths), ranked[: quota(len(lengths), self.ratio, stages)])
+        return Buffer(self.ratio, (*earlier, added))
+
+    def of(self, task: str) -> Kept:
+        """What is kept of one task."""
+        for kept in self.tasks:
+            if kept.task == task:
+                return kept
+        raise unknown("task in the buffer", task, [k.task for k in self.tasks])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for buffer.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Buffer:
+        """Inverse of `to_json`."""
+        kept = (Kept(k["task"], k["fingerprint"], k["total"], tuple(k["episodes"])) for k in content["tasks"])
+        return cls(content["ratio"], tuple(kept))
+
+
+def quota(total: int, ratio: float, stages: int) -> int:
+    """Episodes a task of `total` may keep after `stages` stages: max(1, floor(N * rho / k)), in exact arithmetic."""
+    return max(1, floor(total * exact(ratio) / stages))

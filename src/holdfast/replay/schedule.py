@@ -1,0 +1,85 @@
+"""When to replay, for how many steps, and how much of each task: arithmetic without state.
+
+Every function here is pure in (seed, stage, step), so all ranks and all resumes agree without talking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil, floor
+from typing import Literal
+
+import numpy as np
+
+from holdfast.errors import HoldfastError, unknown
+
+Share = Literal["equal", "group", "frames"]
+Coin = Literal["plain", "stratified"]
+
+
+def exact(value: float) -> Fraction:
+    """The fraction a person meant by a decimal: 0.2 is 1/5, not the nearest binary number."""
+    return Fraction(str(value))
+
+
+def stage_steps(steps: int, frequency: float) -> int:
+    """Steps of a stage with replay: floor(K / (1 - f_r)), so that the new task still gets K updates."""
+    return floor(steps / (1 - exact(frequency)))
+
+
+def replay_steps(steps: int, frequency: float) -> int:
+    """How many steps of a stage the stratified coin gives to replay."""
+    return round(exact(frequency) * steps)
+
+
+def is_replay(seed: int, stage: int, step: int, steps: int, frequency: float, coin: Coin = "plain") -> bool:
+    """Whether step `step` (from 0) of a stage takes its batch from the buffer."""
+    if coin == "plain":
+        return bool(np.random.default_rng([seed, stage, step]).random() < frequency)
+    if coin == "stratified":
+        return _stratified(seed, stage, step, steps, replay_steps(steps, frequency))
+    raise unknown("coin", coin, ("plain", "stratified"))
+
+
+def _stratified(seed: int, stage: int, step: int, steps: int, wanted: int) -> bool:
+    """Cut the stage into `wanted` strata and replay at one random step of each: the total is exact."""
+    if wanted == 0:
+        return False
+    stratum = min((step * wanted) // steps, wanted - 1)
+    first = ceil(Fraction(stratum * steps, wanted))
+    after = ceil(Fraction((stratum + 1) * steps, wanted))
+    return step == first + int(np.random.default_rng([seed, stage, stratum]).integers(after - first))
+
+
+def shares(
+    tasks: Sequence[str],
+    share: Share,
+    *,
+    frames: Mapping[str, int],
+    groups: Mapping[str, str],
+    weights: Mapping[str, float],
+) -> np.ndarray:
+    """Probability of each task within a replay batch.
+
+    equal: the same for every task. group: groups by their weight, tasks of a group equally. frames: in proportion
+    to what is kept, so long episodes dominate (what the paper's released code does).
+    """
+    if share == "equal":
+        raw = np.ones(len(tasks))
+    elif share == "frames":
+        raw = np.array([frames[t] for t in tasks], dtype=float)
+    elif share == "group":
+        missing = sorted({groups[t] for t in tasks} - set(weights))
+        if missing:
+            raise HoldfastError(
+                f"No replay weight for group {missing[0]!r}; weights are given for {sorted(weights)}. "
+                "Example: --replay.weights='{bimanual: 2, single: 1}'."
+            )
+        members = [groups[t] for t in tasks]
+        raw = np.array([weights[g] / members.count(g) for g in members])
+    else:
+        raise unknown("replay share", share, ("equal", "group", "frames"))
+    if raw.sum() <= 0:
+        raise HoldfastError(f"Replay weights must be positive, got {dict(weights)}.")
+    return raw / raw.sum()

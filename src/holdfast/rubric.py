@@ -1,0 +1,64 @@
+"""From what happened in a trial to its score: milestones minus penalties, not below 0, as a share of 100."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Task, Trial
+
+_NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
+
+
+def awarded(task: Task, milestones: Iterable[str], final: bool = True) -> tuple[str, ...]:
+    """The milestones that earn a point, in the rubric's order.
+
+    A reached milestone counts only if all it needs count too. Full score demands the task's final condition:
+    without it the last milestone is withheld.
+    """
+    if not task.milestones:
+        raise HoldfastError(f"Task {task.name!r} has no milestones, so its trials cannot be scored. Add some to it.")
+    names = [milestone.name for milestone in task.milestones]
+    reached = set(milestones)
+    for name in sorted(reached - set(names)):
+        raise unknown(f"milestone of task {task.name!r}", name, names)
+    counted: list[str] = []
+    for milestone in task.milestones:  # needs point backwards, so one pass settles whole chains
+        if milestone.name in reached and all(need in counted for need in milestone.needs):
+            counted.append(milestone.name)
+    return tuple(name for name in counted if final or name != names[-1])
+
+
+def score(
+    task: Task, milestones: Iterable[str], penalties: Mapping[str, int] = _NO_PENALTIES, final: bool = True
+) -> float:
+    """Score of one trial, 0 to 100.
+
+    Args:
+        task: The task, with its rubric.
+        milestones: Names of the milestones reached.
+        penalties: How many times each penalty was given; more than its `most` counts as `most`.
+        final: Whether the task's final condition held at the end.
+    """
+    points = len(awarded(task, milestones, final)) - _deductions(task, penalties)
+    return max(0.0, points) / len(task.milestones) * 100
+
+
+def score_trial(task: Task, trial: Trial) -> float:
+    """Score of a recorded trial of `task`, 0 to 100."""
+    if trial.task != task.name:
+        raise HoldfastError(f"A trial of task {trial.task!r} cannot be scored with the rubric of {task.name!r}.")
+    return score(task, trial.milestones, trial.penalties, trial.final)
+
+
+def _deductions(task: Task, penalties: Mapping[str, int]) -> float:
+    known = {penalty.name: penalty for penalty in task.penalties}
+    for name, count in penalties.items():
+        if name not in known:
+            raise unknown(f"penalty of task {task.name!r}", name, known)
+        if type(count) is not int or count < 0:
+            raise HoldfastError(
+                f"Penalty {name!r} of task {task.name!r} was given {count!r} times; a count is a whole number from 0."
+            )
+    return sum(known[name].value * min(count, known[name].most) for name, count in penalties.items())

@@ -1,0 +1,219 @@
+"""How a stream is trained, from the first task to the last. Read it top to bottom.
+
+A run is a folder. Every decision below depends only on the run's settings and on what the folder holds, never on
+what happened in memory before; so a run that is killed anywhere and started again ends with the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from holdfast import embodiment as embodiments
+from holdfast.data.batches import Batches
+from holdfast.data.frames import Frames
+from holdfast.embodiment import Embodiment
+from holdfast.errors import HoldfastError
+from holdfast.norm import audit as norm_audit
+from holdfast.norm.strategies import Normalization, calibrated_space
+from holdfast.policies import adapter as adapters
+from holdfast.policies import transforms
+from holdfast.policies.adapter import Adapter
+from holdfast.records import Stream
+from holdfast.replay.buffer import Buffer
+from holdfast.train import checkpoint
+from holdfast.train.config import TrainConfig, plain
+from holdfast.train.lessons import StageData, audit, build_sampler, check_schema, extend, open_stage, schema
+from holdfast.train.log import Ledger, MetricsLog
+from holdfast.train.methods import METHODS, Stage
+from holdfast.train.progress import Progress
+from holdfast.train.run import Finished, RunFolder
+from holdfast.train.state import TrainingState
+from holdfast.train.step import Stepper
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same through all stages of a run."""
+
+    config: TrainConfig
+    stream: Stream
+    run: RunFolder
+    embodiment: Embodiment | None
+    device: str
+    console: Console
+
+
+def train(config: TrainConfig, stream: Stream, console: Console) -> Path:
+    """Train every stage of a stream that is not finished yet, and return the run's folder."""
+    run = RunFolder(Path(config.folder), lambda message: console.print(f"[yellow]{message}[/yellow]"))
+    embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
+    setting = Setting(config, stream, run, embodiment, choose_device(config.device), console)
+    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    with run.locked():
+        run.begin(plain(config), [plain(entry) for entry in stream.tasks])
+        previous: Finished | None = None
+        for stage in stages:
+            run.log.stage = stage.number
+            finished = run.finished(stage)
+            if finished is None:
+                finished = train_stage(setting, stage, previous if stage.start == "previous" else None)
+            if previous is not None:
+                # Kept until the next stage stood, in case the final checkpoint had been damaged on disk.
+                checkpoint.prune(previous.folder.parent / "progress", keep=0)
+            previous = finished
+        assert previous is not None
+        checkpoint.prune(previous.folder.parent / "progress", keep=1)
+    return run.path
+
+
+def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Finished:
+    """Open the data, fix the spaces, audit them, take the steps, and leave a finished checkpoint behind."""
+    config, console = setting.config, setting.console
+    console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
+
+    buffer = previous.buffer if previous else Buffer(config.replay.ratio)
+    data = open_stage(setting.run, setting.stream, stage, config, setting.embodiment, buffer)
+    agreed = previous.schema if previous else schema(data.new[0].source)
+    check_schema(agreed, data.lessons)
+
+    adapter = start_policy(setting, data, previous)
+    normalization = settle_normalization(setting, adapter, data, previous)
+    state = TrainingState(adapter.policy.train(), config.optim)
+    folder = setting.run.stage(stage)
+    resumed = checkpoint.newest(folder / "progress", setting.run.say)
+    if resumed:
+        state.load(resumed)
+        console.print(f"Going on at step {state.step} of {stage.steps}.")
+
+    take_steps(setting, stage, data, adapter, normalization, state)
+
+    if state.average:
+        state.average.write_to_model()
+    learned = data.new[-1]
+    if METHODS[config.method].keeps:
+        source, name = learned.source, learned.task.name
+        buffer = buffer.after_stage(name, source.fingerprint, source.lengths, config.replay.selection, config.seed)
+
+    def fill(target: Path) -> None:
+        adapter.save(target / "policy", normalization.test(learned.task.name))
+        for name, content in (
+            ("normalization", normalization.to_json()),
+            ("buffer", buffer.to_json()),
+            ("schema", agreed),
+            ("datasets", {lesson.task.name: lesson.source.fingerprint for lesson in data.lessons}),
+            ("config", plain(config)),
+        ):
+            (target / f"{name}.json").write_text(json.dumps(content, indent=1))
+
+    checkpoint.write(folder / "checkpoint", fill, needed=state.size // 3)
+    return Finished(folder / "checkpoint", normalization, buffer, agreed)
+
+
+def start_policy(setting: Setting, data: StageData, previous: Finished | None) -> Adapter:
+    """The base policy, or the averaged weights of the stage before. Refuses a loss that cannot be masked as asked."""
+    config, source = setting.config, data.new[0].source
+    if previous is None:
+        adapter = adapters.build(config.policy, source, setting.device, config.seed)
+    else:
+        adapter = adapters.load(previous.policy, source.names, setting.device)
+    if config.idle == "mask" and not adapter.knows_elements:
+        raise HoldfastError(
+            f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out of it. "
+            "Use --idle=hold, or --policy.type=nano."
+        )
+    return adapter
+
+
+def settle_normalization(
+    setting: Setting, adapter: Adapter, data: StageData, previous: Finished | None
+) -> Normalization:
+    """Fix the spaces of this stage and look at every new dimension in them, before any step is taken."""
+    config, layout = setting.config.norm, adapter.layout
+    if previous is not None:
+        known = previous.normalization
+    else:
+        declared = None
+        if setting.embodiment is not None:
+            declared = calibrated_space(setting.embodiment, layout.relative, layout.horizon)
+        known = Normalization(config.strategy, calibrated=declared)
+    normalization = extend(known, data, layout, setting.embodiment, config.floor)
+    for lesson in data.new:
+        result = audit(lesson, layout, normalization.train(lesson.task.name))
+        setting.run.log.write("audit", space=normalization.hash, **result.to_json())
+        setting.console.print(norm_audit.table(result, config.limit))
+        result.check(config.limit, config.allow, config.strategy)
+    return normalization
+
+
+def take_steps(
+    setting: Setting,
+    stage: Stage,
+    data: StageData,
+    adapter: Adapter,
+    normalization: Normalization,
+    state: TrainingState,
+) -> None:
+    """Train from `state.step` to the stage's end, logging and saving on the way."""
+    config, folder = setting.config, setting.run.stage(stage)
+    preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
+    active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
+    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device)
+    batches = Batches(data.lessons, Frames([lesson.source for lesson in data.lessons]), adapter.layout)
+    sampler = build_sampler(config, stage, data)
+    ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device)
+    log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step)
+    with Progress(setting.console, stage, config, state.step) as progress:
+        for number, draw, batch in batches.iterate(sampler, state.step):
+            if number == 0:
+                report_masking(setting, adapter, step.prepare(batch, config.seed))
+            ledger.add(draw, *step(state, batch))
+            done = number + 1 == stage.steps
+            if state.step % config.log.every == 0 or done:
+                line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
+                log.write(line)
+                progress.show(line)
+            if state.step % config.checkpoint.every == 0 or done:
+                save_progress(folder / "progress", state, config.checkpoint.keep)
+            progress.advance(state.step)
+    batches.close()
+    log.close()
+
+
+def save_progress(folder: Path, state: TrainingState, keep: int) -> None:
+    """Make what was trained so far survive a kill."""
+    checkpoint.write(folder / f"step-{state.step:08d}", state.save, needed=state.size)
+    checkpoint.prune(folder, keep)
+
+
+def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) -> None:
+    """Say plainly when a policy's own loss counts steps beyond an episode's end."""
+    ignored = adapter.ignores_padding(batch)
+    setting.run.log.write("loss", policy=adapter.config.type, ignores_padding=ignored)
+    if not ignored:
+        setting.run.say(
+            f"Policy {adapter.config.type!r} counts padded steps beyond an episode's end in its loss; "
+            "Holdfast cannot mask them from outside."
+        )
+
+
+def choose_device(asked: str) -> str:
+    """Resolve auto, and refuse a device that is not there."""
+    if asked == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if asked.startswith("cuda") and not torch.cuda.is_available():
+        raise HoldfastError(f"--device={asked} was asked for, but torch sees no CUDA device. Use --device=cpu or auto.")
+    try:
+        return str(torch.device(asked))
+    except RuntimeError:
+        raise HoldfastError(f"Unknown device {asked!r}. Valid: auto, cpu, cuda, cuda:0.") from None
+
+
+def _arms(embodiment: Embodiment | None, adapter: Adapter) -> list[str]:
+    return [d.arm for d in embodiment.dimensions] if embodiment else ["all"] * len(adapter.names)

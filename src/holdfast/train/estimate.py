@@ -1,0 +1,77 @@
+"""How long a run will take and how much disk it needs: measured on a few real steps, not guessed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from holdfast import embodiment as embodiments
+from holdfast.data.batches import Batches
+from holdfast.data.frames import Frames
+from holdfast.policies import transforms
+from holdfast.records import Stream
+from holdfast.replay.buffer import Buffer
+from holdfast.train.config import TrainConfig
+from holdfast.train.engine import Setting, choose_device, settle_normalization, start_policy
+from holdfast.train.lessons import build_sampler, open_stage
+from holdfast.train.methods import METHODS
+from holdfast.train.run import RunFolder
+from holdfast.train.state import TrainingState
+from holdfast.train.step import Stepper
+
+STEPS = 4  # the first warms up, the others are timed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What was measured on this machine and what follows from it."""
+
+    device: str
+    parameters: int
+    seconds_per_step: float
+    hours: float
+    disk_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def estimate(config: TrainConfig, stream: Stream) -> Estimate:
+    """Build the policy, audit the first task, and time a few steps on its data. Leaves nothing behind."""
+    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = RunFolder(Path(scratch), lambda message: None)
+        embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
+        device = choose_device(config.device)
+        setting = Setting(config, stream, run, embodiment, device, Console(quiet=True))
+        # Only the first task: joint training is timed on it too, a batch costs the same whatever is in it.
+        first = replace(stages[0], learns=stages[0].learns[:1], steps=STEPS)
+        data = open_stage(run, stream, first, config, embodiment, Buffer(config.replay.ratio))
+        adapter = start_policy(setting, data, None)
+        normalization = settle_normalization(setting, adapter, data, None)
+        preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
+        state = TrainingState(adapter.policy.train(), config.optim)
+        step = Stepper(config, adapter, preprocess, None, 1, STEPS, device)
+        batches = Batches(data.lessons, Frames([lesson.source for lesson in data.lessons]), adapter.layout)
+        times = []
+        for _, _, batch in batches.iterate(build_sampler(config, first, data), 0):
+            _, norm = step(state, batch)
+            float(norm)  # waits for the device
+            times.append(time.monotonic())
+        batches.close()
+    seconds = (times[-1] - times[0]) / (len(times) - 1)
+    weights = sum(p.numel() * p.element_size() for p in adapter.policy.parameters())
+    progress = state.size * (config.checkpoint.keep + 1)
+    return Estimate(
+        device,
+        sum(p.numel() for p in adapter.policy.parameters()),
+        seconds,
+        seconds * sum(stage.steps for stage in stages) / 3600,
+        weights * len(stages) + progress,
+    )

@@ -1,0 +1,159 @@
+"""What a stage trains on: the new tasks' data, the kept episodes of the old ones, and the spaces they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.batches import Layout, Lesson
+from holdfast.data.sampler import Pool, Sampler
+from holdfast.data.source import ACTION, STATE, Source, open_source
+from holdfast.embodiment import Embodiment
+from holdfast.errors import HoldfastError
+from holdfast.norm.audit import Audit, AuditCounter
+from holdfast.norm.stats import RunningStats
+from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
+from holdfast.records import Stream, StreamTask
+from holdfast.replay.buffer import Buffer
+from holdfast.replay.schedule import shares
+from holdfast.train.config import TrainConfig
+from holdfast.train.methods import Stage
+from holdfast.train.run import RunFolder
+
+
+@dataclass(frozen=True)
+class StageData:
+    """Lessons of a stage: first the ones being learned, then the ones being replayed."""
+
+    lessons: tuple[Lesson, ...]
+    learning: int  # how many of them are new
+    buffer: Buffer  # what is kept of the others
+
+    @property
+    def new(self) -> tuple[Lesson, ...]:
+        """The lessons being learned."""
+        return self.lessons[: self.learning]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all tasks, in the order of the rows of a batch."""
+        return [lesson.task.name for lesson in self.lessons]
+
+
+def open_stage(
+    run: RunFolder, stream: Stream, stage: Stage, config: TrainConfig, embodiment: Embodiment | None, buffer: Buffer
+) -> StageData:
+    """Open the datasets of this stage and of what it replays; datasets of later stages stay closed."""
+    entries = [stream.tasks[i] for i in stage.learns]
+    kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
+    lessons = [open_lesson(entry, config, embodiment, run) for entry in (*entries, *kept)]
+    for lesson in lessons[len(entries) :]:
+        if lesson.source.fingerprint != buffer.of(lesson.task.name).fingerprint:
+            raise HoldfastError(
+                f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} has changed since its stage; the kept "
+                "episodes would mean other demonstrations. Restore it, or start a new run with another --output."
+            )
+    return StageData(tuple(lessons), len(entries), buffer)
+
+
+def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder) -> Lesson:
+    """Open one task's dataset and check it against the embodiment."""
+    source = open_source(entry.dataset, run.log)
+    dimensions = source.action.shape[1]
+    if source.state.shape[1] != dimensions:
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {source.state.shape[1]} state and {dimensions} action dimensions; "
+            "they must describe the same joints."
+        )
+    if embodiment is None:
+        return Lesson(entry.task, source, np.ones(dimensions, dtype=bool), hold=False)
+    if dimensions != len(embodiment.dimensions):
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {dimensions} action dimensions, embodiment {embodiment.name!r} has "
+            f"{len(embodiment.dimensions)}. Name the right embodiment in the stream."
+        )
+    if source.names != embodiment.names and set(source.names) == set(embodiment.names):
+        raise HoldfastError(
+            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}."
+        )
+    return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
+
+
+def schema(source: Source) -> dict[str, Any]:
+    """What all datasets of a run must agree on."""
+    cameras = {camera.key: [camera.height, camera.width] for camera in source.cameras}
+    return {"fps": source.fps, "names": list(source.names), "cameras": cameras}
+
+
+def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
+    """Refuse a dataset whose frame rate, dimensions or cameras differ from the run's."""
+    for lesson in lessons:
+        found = schema(lesson.source)
+        for key, value in expected.items():
+            if found[key] != value:
+                raise HoldfastError(
+                    f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} differs from the run's first one in "
+                    f"{key}: {found[key]} instead of {value}. All tasks of a stream must be recorded alike."
+                )
+
+
+def extend(
+    normalization: Normalization, data: StageData, layout: Layout, embodiment: Embodiment | None, floor: float
+) -> Normalization:
+    """Measure the new tasks and add their spaces; what earlier stages measured is never touched."""
+    for lesson in data.new:
+        measured = measure(lesson, layout)
+        if embodiment is not None:
+            declared = calibrated_space(embodiment, layout.relative, layout.horizon)
+            measured = widen(measured, declared, lesson.source.names, floor)
+        normalization = normalization.with_task(lesson.task.name, measured)
+    return normalization
+
+
+def measure(lesson: Lesson, layout: Layout) -> Space:
+    """Statistics of one task as its samples enter normalization, in one pass."""
+    running = {STATE: RunningStats(), ACTION: RunningStats()}
+    for feature, values in lesson.blocks(layout):
+        running[feature].update(values)
+    return Space(running[STATE].finish(), running[ACTION].finish())
+
+
+def audit(lesson: Lesson, layout: Layout, space: Space) -> Audit:
+    """Count a task's values against the space it will be trained in."""
+    counter = AuditCounter(space, {STATE: lesson.source.names, ACTION: lesson.source.names})
+    for feature, values in lesson.blocks(layout):
+        counter.update(feature, values)
+    return counter.finish(lesson.task.name)
+
+
+def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler:
+    """The sampling rule of a stage: new tasks equally, kept ones by the chosen share."""
+    current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
+    old = data.lessons[data.learning :]
+    kept = {lesson.task.name: lesson.source.frames_of(data.buffer.of(lesson.task.name).episodes) for lesson in old}
+    replay: list[Pool] = []
+    if old:
+        weights = shares(
+            list(kept),
+            config.replay.share,  # type: ignore[arg-type]
+            frames={name: len(frames) for name, frames in kept.items()},
+            groups={lesson.task.name: lesson.task.group for lesson in old},
+            weights=config.replay.weights,
+        )
+        replay = [
+            Pool(data.learning + i, frames, float(w))
+            for i, (frames, w) in enumerate(zip(kept.values(), weights, strict=True))
+        ]
+    return Sampler(
+        config.seed,
+        stage.number,
+        stage.steps,
+        config.batch_size,
+        tuple(current),
+        tuple(replay),
+        stage.frequency,
+        config.replay.coin,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,144 @@
+"""Losses by task, arm and dimension, summed on the device and read only when a line is due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast.data.sampler import Draw
+from holdfast.errors import HoldfastError
+from holdfast.policies.adapter import Loss
+from holdfast.train.config import LogConfig
+
+
+class Ledger:
+    """Sums of a stretch of steps. Reading it is the only time training waits for the device."""
+
+    def __init__(self, tasks: Sequence[str], names: Sequence[str], arms: Sequence[str], device: str) -> None:
+        self._tasks, self._names, self._arms, self._device = tasks, names, arms, device
+        self._clear()
+
+    def _clear(self) -> None:
+        shape = (len(self._tasks), len(self._names))
+        self._sum = torch.zeros(shape, device=self._device)
+        self._weight = torch.zeros(shape, device=self._device)
+        self._total = torch.zeros((), device=self._device)
+        self._norm = torch.zeros((), device=self._device)
+        self._steps = self._replayed = 0
+        self._drawn = np.zeros(len(self._tasks), dtype=np.int64)
+        self._elements = False
+
+    @torch.no_grad()
+    def add(self, draw: Draw, losses: list[Loss], norm: torch.Tensor) -> None:
+        """Take in one step without waiting for it."""
+        self._steps += 1
+        self._replayed += draw.replay
+        self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
+        self._total += torch.stack([loss.total.float() for loss in losses]).mean()
+        self._norm += norm
+        rows = torch.from_numpy(draw.rows).to(self._device)
+        for part, loss in zip(rows.chunk(len(losses)), losses, strict=True):
+            if loss.elements is not None and loss.mask is not None:
+                self._elements = True
+                self._sum.index_add_(0, part, (loss.elements * loss.mask).float().sum(1))
+                self._weight.index_add_(0, part, loss.mask.float().sum(1))
+
+    def read(self, step: int, lr: float) -> dict[str, Any]:
+        """One line of metrics for the steps since the last; a loss that is not finite ends the run."""
+        loss, norm = float(self._total) / self._steps, float(self._norm) / self._steps
+        if not np.isfinite(loss) or not np.isfinite(norm):
+            raise HoldfastError(
+                f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is from before. "
+                "Lower --optim.lr, and look for odd values with `holdfast doctor`."
+            )
+        line: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm, "lr": lr}
+        line["replay_steps"], line["steps"] = self._replayed, self._steps
+        line["samples"] = {t: int(n) for t, n in zip(self._tasks, self._drawn, strict=True) if n}
+        if self._elements:
+            line.update(self._by_part(self._sum.double().cpu().numpy(), self._weight.double().cpu().numpy()))
+        self._clear()
+        return line
+
+    def _by_part(self, total: np.ndarray, weight: np.ndarray) -> dict[str, Any]:
+        def mean(rows: Any, columns: Any) -> float | None:
+            part = weight[rows][..., columns].sum()
+            return float(total[rows][..., columns].sum() / part) if part else None
+
+        everything = slice(None)
+        per_arm = {arm: [i for i, a in enumerate(self._arms) if a == arm] for arm in dict.fromkeys(self._arms)}
+        values = {
+            "loss_by_task": {t: mean(r, everything) for r, t in enumerate(self._tasks)},
+            "loss_by_arm": {arm: mean(everything, columns) for arm, columns in per_arm.items()},
+            "loss_by_dimension": {name: mean(everything, [d]) for d, name in enumerate(self._names)},
+        }
+        return {key: {k: v for k, v in group.items() if v is not None} for key, group in values.items()}
+
+
+class MetricsLog:
+    """metrics.jsonl of a stage, and TensorBoard or W&B beside it when asked for."""
+
+    def __init__(self, folder: Path, config: LogConfig, run: str, stage: str, resumed_at: int) -> None:
+        self._path = folder / "metrics.jsonl"
+        self._stage = stage
+        folder.mkdir(parents=True, exist_ok=True)
+        self._forget_after(resumed_at)
+        self._board = _tensorboard(folder) if config.tensorboard else None
+        self._wandb = _wandb(run) if config.wandb else None
+
+    def _forget_after(self, step: int) -> None:
+        """Drop lines of steps that will be taken again, and a line that a kill cut short."""
+        if not self._path.exists():
+            return
+        kept = []
+        for line in self._path.read_text().splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+            except (json.JSONDecodeError, KeyError):
+                break
+        self._path.write_text("".join(kept))
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append one line everywhere."""
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        flat = dict(_flatten(line))
+        if self._board:
+            for name, value in flat.items():
+                self._board.add_scalar(name, value, line["step"])
+        if self._wandb:
+            self._wandb.log({f"{self._stage}/{k}": v for k, v in flat.items()})
+
+    def close(self) -> None:
+        """Flush what is buffered."""
+        if self._board:
+            self._board.close()
+
+
+def _flatten(line: dict[str, Any], prefix: str = "") -> Any:
+    for key, value in line.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}/")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise HoldfastError("--log.tensorboard needs TensorBoard: uv pip install 'holdfast[tensorboard]'.") from None
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _wandb(run: str) -> Any:
+    try:
+        import wandb
+    except ImportError:
+        raise HoldfastError("--log.wandb needs Weights & Biases: uv pip install 'holdfast[wandb]'.") from None
+    return wandb.init(project="holdfast", name=run, id=run.replace("/", "-"), resume="allow")

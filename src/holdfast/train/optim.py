@@ -1,0 +1,73 @@
+"""AdamW, its learning-rate curve, and the moving average of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from holdfast.train.config import OptimConfig
+
+
+def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:
+    """A fresh AdamW over the policy's own parameter groups."""
+    lr = config.lr or policy.config.get_optimizer_preset().lr
+    groups = _groups(policy.get_optim_params())
+    fused = next(policy.parameters()).device.type == "cuda"
+    optimizer = torch.optim.AdamW(
+        groups, lr=lr, betas=(config.beta1, config.beta2), eps=config.eps, weight_decay=config.weight_decay, fused=fused
+    )
+    for group in optimizer.param_groups:
+        # A group with its own rate (a vision backbone, say) keeps its proportion when the peak is set by hand.
+        preset = policy.config.get_optimizer_preset().lr
+        group["peak"] = lr * group["lr"] / preset if config.lr and group["lr"] != lr else group["lr"]
+    return optimizer
+
+
+def _groups(parameters: Any) -> list[dict[str, Any]]:
+    listed: Iterable[Any] = parameters.values() if isinstance(parameters, dict) else parameters
+    listed = list(listed)
+    if listed and isinstance(listed[0], dict):
+        return [{**g, "params": [p for p in g["params"] if p.requires_grad]} for g in listed]
+    return [{"params": [p for p in listed if p.requires_grad]}]
+
+
+def warmup_steps(config: OptimConfig, steps: int) -> int:
+    """Warmup of a stage: as asked for, but never more than a tenth of it."""
+    return min(config.warmup, steps // 10)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, config: OptimConfig, step: int, steps: int) -> float:
+    """Set the rate for `step` (from 0): linear warmup, then cosine to the stage's own last step."""
+    warmup = warmup_steps(config, steps)
+    if step < warmup:
+        factor = (step + 1) / warmup
+    else:
+        progress = (step - warmup) / max(1, steps - 1 - warmup)
+        factor = config.final + (1 - config.final) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+    return float(optimizer.param_groups[0]["lr"])
+
+
+class Average:
+    """Exponential moving average of a model's parameters; buffers are taken as they are."""
+
+    def __init__(self, parameters: dict[str, torch.Tensor], decay: float) -> None:
+        self._live = list(parameters.values())
+        self.decay = decay
+        self.values = {name: p.detach().clone() for name, p in parameters.items()}
+        self._slow = list(self.values.values())
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Move towards the live weights; early on faster, so that short stages do not remember their start."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self._slow, self._live, 1 - decay)
+
+    @torch.no_grad()
+    def write_to_model(self) -> None:
+        """Put the average in place of the live weights."""
+        torch._foreach_copy_(self._live, self._slow)

@@ -1,0 +1,140 @@
+"""The plan of a run before any work: stages, steps, kept episodes, replay shares. Arithmetic only, light to import."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from holdfast.records import Stream, StreamTask
+from holdfast.replay.buffer import quota
+from holdfast.replay.schedule import replay_steps, shares
+from holdfast.train.config import TrainConfig
+from holdfast.train.methods import METHODS, Stage
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """One line of the plan. `kept` is the buffer after the stage, `replay_share` what its replay batches hold."""
+
+    number: int
+    name: str
+    steps: int
+    batch_size: int
+    samples: int
+    start: str
+    replay_frequency: float
+    replay_steps: int
+    replay_share: dict[str, float]
+    kept: dict[str, int | None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do. An episode count that nobody knows yet is None."""
+
+    stream: str
+    method: str
+    output: str
+    policy: str
+    normalization: str
+    total_steps: int
+    episodes: dict[str, int | None]
+    stages: tuple[PlannedStage, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def make_plan(config: TrainConfig, stream: Stream, *, look: bool) -> Plan:
+    """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
+    sizes = {entry.task.name: _size(entry, look) for entry in stream.tasks}
+    notes = tuple(_note(entry) for entry in stream.tasks if look and not _header(entry).is_file())
+    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    return Plan(
+        stream.name,
+        config.method,
+        config.folder,
+        config.policy.path or config.policy.type,
+        config.norm.strategy,
+        sum(stage.steps for stage in stages),
+        {name: size[0] for name, size in sizes.items()},
+        tuple(_planned(config, stream, stage, sizes) for stage in stages),
+        notes,
+    )
+
+
+def _planned(
+    config: TrainConfig, stream: Stream, stage: Stage, sizes: dict[str, tuple[int | None, int]]
+) -> PlannedStage:
+    seen = stream.names[: stage.number] if METHODS[config.method].keeps else ()
+    kept = {
+        name: None if sizes[name][0] is None else quota(sizes[name][0] or 0, config.replay.ratio, stage.number)
+        for name in seen
+    }
+    before = list(seen[:-1])
+    split: dict[str, float] = {}
+    if before and stage.frequency:
+        weights = shares(
+            before,
+            config.replay.share,  # type: ignore[arg-type]
+            frames={
+                name: sizes[name][1] * quota(sizes[name][0] or 1, config.replay.ratio, len(before)) for name in before
+            },
+            groups={entry.task.name: entry.task.group for entry in stream.tasks},
+            weights=config.replay.weights,
+        )
+        split = {name: round(float(w), 4) for name, w in zip(before, weights, strict=True)}
+    return PlannedStage(
+        stage.number,
+        stage.name,
+        stage.steps,
+        config.batch_size,
+        stage.steps * config.batch_size,
+        stage.start,
+        stage.frequency,
+        replay_steps(stage.steps, stage.frequency),
+        split,
+        kept,
+    )
+
+
+def _header(entry: StreamTask) -> Path:
+    return Path(entry.dataset) / "meta" / "info.json"
+
+
+def _note(entry: StreamTask) -> str:
+    declared = entry.task.demonstrations
+    known = f"counting with the catalog's {declared} demonstrations." if declared else "its size is not known."
+    return f"{entry.dataset} is not here; {known}"
+
+
+def _size(entry: StreamTask, look: bool) -> tuple[int | None, int]:
+    """Episodes of a dataset and frames per episode, from its header or else from the catalog."""
+    if not look:
+        return None, 1
+    try:
+        info = json.loads(_header(entry).read_text())
+        return int(info["total_episodes"]), max(1, int(info["total_frames"]) // max(1, int(info["total_episodes"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return entry.task.demonstrations, 1
+
+
+def table(plan: Plan) -> Table:
+    """Render a plan for a person."""
+    out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
+    for heading in ("stage", "learns", "steps", "of them replay", "replay batch", "episodes kept after it"):
+        out.add_column(heading, justify="right" if heading in ("stage", "steps", "of them replay") else "left")
+    for stage in plan.stages:
+        split = ", ".join(f"{name} {share:.0%}" for name, share in stage.replay_share.items())
+        kept = ", ".join(f"{name} {count}" for name, count in stage.kept.items() if count is not None)
+        replayed = f"~{stage.replay_steps}" if stage.replay_frequency else ""
+        out.add_row(str(stage.number), stage.name, str(stage.steps), replayed, split, kept)
+    out.caption = f"{plan.total_steps} steps in all, into {plan.output}"
+    out.caption_justify = "left"
+    return out

@@ -1,0 +1,118 @@
+"""A run's folder: what it was asked to do, its stages, and the lock that keeps a second process out."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.data.access import AccessLog
+from holdfast.errors import HoldfastError
+from holdfast.norm.strategies import Normalization
+from holdfast.replay.buffer import Buffer
+from holdfast.train import checkpoint
+from holdfast.train.methods import Stage
+
+# What may differ between two starts of one run: nothing here changes the weights it ends with.
+FREE = ("output", "dry_run", "json", "log", "checkpoint", "data_root")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A stage's final checkpoint, verified."""
+
+    folder: Path
+    normalization: Normalization
+    buffer: Buffer
+    schema: dict[str, Any]
+
+    @property
+    def policy(self) -> Path:
+        """Folder that LeRobot loads."""
+        return self.folder / "policy"
+
+
+class RunFolder:
+    """Names the files of a run and answers what is done already."""
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self.path = path
+        self.say = say
+        self.log = AccessLog(path / "audit.jsonl")
+
+    def begin(self, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
+        """Write run.yaml, or make sure that the run was begun with the same settings and tasks."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        asked = {"config": {k: v for k, v in config.items() if k not in FREE}, "tasks": tasks}
+        file = self.path / "run.yaml"
+        if not file.exists():
+            write_text(file, yaml.safe_dump(asked, sort_keys=False))
+            return
+        begun = yaml.safe_load(file.read_text()) or {}
+        changed = list(_differences(begun, json.loads(json.dumps(asked))))
+        if changed:
+            raise HoldfastError(
+                f"{self.path} was begun with other settings: {'; '.join(changed[:4])}. "
+                "Use the same command to go on, or another --output for a new run."
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the folder to this process; the lock goes with the process, however it ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HoldfastError(f"Another process is training in {self.path}. Wait for it or stop it.") from None
+            yield
+
+    def stage(self, stage: Stage) -> Path:
+        """A stage's folder."""
+        return self.path / "stages" / stage.folder
+
+    def finished(self, stage: Stage) -> Finished | None:
+        """The stage's final checkpoint if it is there and sound; a damaged one is named, and the stage is redone."""
+        folder = self.stage(stage) / "checkpoint"
+        if not folder.exists():
+            return None
+        problem = checkpoint.verify(folder)
+        if problem:
+            self.say(f"Checkpoint {folder} is damaged: {problem}. Going back to the stage's last progress.")
+            return None
+        return read_finished(folder)
+
+
+def read_finished(folder: Path) -> Finished:
+    """Read what a final checkpoint holds beside the weights."""
+    return Finished(
+        folder,
+        Normalization.from_json(json.loads((folder / "normalization.json").read_text())),
+        Buffer.from_json(json.loads((folder / "buffer.json").read_text())),
+        json.loads((folder / "schema.json").read_text()),
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
+    temporary = path.with_name(f".{path.name}.writing")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
+def _differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
+    if isinstance(begun, dict) and isinstance(asked, dict):
+        for key in [*asked, *(k for k in begun if k not in asked)]:
+            yield from _differences(begun.get(key), asked.get(key), f"{name}.{key}" if name else str(key))
+    elif begun != asked:
+        yield f"{name.removeprefix('config.')} was {begun!r}, now {asked!r}"
