@@ -169,7 +169,7 @@ def test_too_little_space_is_noticed_before_anything_is_written(saved, monkeypat
 
 
 DAMAGES = {
-    "flipped bit": (lambda f: flip_a_bit(f / "policy" / "weights"), r"weights does not have the bytes"),
+    "flipped bit": (lambda f: flip_a_bit(f / "policy" / "weights"), "weights does not have the bytes"),
     "truncated": (lambda f: (f / "state").write_text("1"), "state does not have the bytes"),
     "emptied": (lambda f: (f / "state").write_text(""), "state does not have the bytes"),
     "missing": (lambda f: (f / "policy" / "weights").unlink(), "weights is missing"),
@@ -190,7 +190,7 @@ DAMAGES = {
 def test_verify_says_what_is_damaged(saved, damage):
     hurt, message = DAMAGES[damage]
     hurt(saved)
-    assert message.replace("\\", "") in (verify(saved) or "")
+    assert message in (verify(saved) or "")
 
 
 def steps(folder, *numbers):
@@ -201,7 +201,7 @@ def steps(folder, *numbers):
 
 def test_the_newest_sound_checkpoint_is_found(tmp_path):
     assert newest(tmp_path / "progress", print) is None
-    _, _, last = steps(tmp_path, 500, 1500, 1000)[0], None, tmp_path / "step-00001500"
+    _, last, _ = steps(tmp_path, 500, 1500, 1000)
     assert newest(tmp_path, print) == last
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from lerobot.configs import NormalizationMode, PreTrainedConfig
-from lerobot.optim import AdamWConfig, CosineDecayWithWarmupSchedulerConfig
+from lerobot.optim import AdamWConfig
+from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.errors import HoldfastError
 
@@ -153,8 +154,7 @@ class NanoConfig(PreTrainedConfig):
         """AdamW as used by stock `lerobot-train`."""
         return AdamWConfig(lr=self.lr, betas=self.betas, weight_decay=self.weight_decay, grad_clip_norm=self.grad_clip)
 
-    def get_scheduler_preset(self) -> CosineDecayWithWarmupSchedulerConfig:
-        """Warmup, then a cosine to a tenth of the rate."""
-        return CosineDecayWithWarmupSchedulerConfig(
-            peak_lr=self.lr, decay_lr=self.lr / 10, num_warmup_steps=self.warmup_steps, num_decay_steps=30_000
-        )
+    def get_scheduler_preset(self) -> CosineAnnealingWithWarmupSchedulerConfig:
+        """Warmup, then a cosine to zero over whatever number of steps is trained."""
+        # Not LeRobot's CosineDecayWithWarmup: in a run shorter than its decay it scales the warmup away.
+        return CosineAnnealingWithWarmupSchedulerConfig(num_warmup_steps=self.warmup_steps)

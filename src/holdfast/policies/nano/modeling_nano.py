@@ -41,8 +41,8 @@ def as_unit(images: Tensor) -> Tensor:
 
 def quantile_range(low: Any, high: Any) -> Tensor:
     """Width of the range that LeRobot's quantile normalization maps to [-1, 1], its rule for none included."""
-    width = torch.as_tensor(high, dtype=torch.float32) - torch.as_tensor(low, dtype=torch.float32)
-    return torch.where(width == 0, EMPTY_RANGE, width)
+    low, high = (torch.as_tensor(edge, dtype=torch.float32, device="cpu") for edge in (low, high))
+    return torch.where(high == low, EMPTY_RANGE, high - low)
 
 
 class NanoPolicy(PreTrainedPolicy):
