@@ -244,22 +244,19 @@ def test_an_error_in_the_sampler_is_not_lost_either(make):
 
 
 def test_batches_are_prepared_ahead_but_not_far_ahead(make, monkeypatch):
-    batches, sampler = make([lesson(0), lesson(1)]), rule()
-    begun = []
-    original = Batches.make
+    drawn, original = [], Sampler.draw
 
-    def counted(self, draw):
-        begun.append(threading.current_thread().name)
-        return original(self, draw)
+    def draw(self, step, rank, world):
+        drawn.append(step)
+        return original(self, step, rank, world)
 
-    monkeypatch.setattr(Batches, "make", counted)
-    stream = batches.iterate(sampler, 0)
-    next(stream)
-    assert len(begun) <= AHEAD
+    monkeypatch.setattr(Sampler, "draw", draw)
+    stream = make([lesson(0), lesson(1)]).iterate(rule(), 0)
+    for taken in range(3):
+        next(stream)
+        assert drawn == list(range(taken + AHEAD))
     stream.close()
-    assert len(begun) <= AHEAD
-    assert all(name.startswith("batches") for name in begun)
-    assert not [t for t in threading.enumerate() if t.name.startswith("batches") and t.is_alive()]
+    assert not [t for t in threading.enumerate() if t.name.startswith("batches")]
 
 
 def test_small_datasets_are_decoded_once_and_large_ones_frame_by_frame():

@@ -59,6 +59,13 @@ def test_a_rank_sees_every_task_not_a_corner_of_the_batch():
         assert {tuple(sorted(set(rule.draw(step, rank, 2).rows))) for rank in range(2)} == {(1, 2)}
 
 
+def test_any_slice_of_a_batch_mixes_the_tasks():
+    rule = sampler(batch_size=64, frequency=0.9)
+    for step in steps_of(rule, replay=True)[:10]:
+        rows = rule.draw(step).rows
+        assert set(rows[:16].tolist()) == set(rows[-16:].tolist()) == {1, 2}
+
+
 @pytest.mark.parametrize("world", [5, 7, 48])
 def test_a_batch_that_cannot_be_dealt_equally_is_refused(world):
     with pytest.raises(HoldfastError, match=f"batch of 24 cannot be dealt to {world} ranks"):

@@ -114,6 +114,35 @@ def test_the_stated_error_holds_for_any_sizes(capacity, times, block, seed):
     assert_within_stated_error(stats, values)
 
 
+def hidden_by_halving(capacity, levels):
+    """Zeros and ones in an order in which halving drops all zeros: an odd zero wherever the upper of a pair is kept."""
+    keeps_upper, halvings = {}, 0
+    for leaf in range(2 ** (levels - 1)):  # halvings come in the order of a binary counter's carries
+        level, index, carry = 0, leaf, True
+        while carry:
+            keeps_upper[level, index] = halvings % 2
+            halvings += 1
+            carry = index % 2 == 1
+            level, index = level + 1, index // 2
+
+    def zeros(level, index, left):
+        count = 2 * left + keeps_upper[level, index]
+        if level == 0:
+            return [count]
+        return zeros(level - 1, 2 * index, count // 2) + zeros(level - 1, 2 * index + 1, count - count // 2)
+
+    leaves = [np.arange(2 * capacity) >= count for count in zeros(levels - 1, 0, 0)]
+    return np.concatenate(leaves).astype(float)[:, None]
+
+
+def test_the_stated_error_holds_against_an_adversary_who_knows_the_halvings():
+    values = hidden_by_halving(capacity=64, levels=10)
+    stats = taken_in(values, capacity=64, block=64).finish()
+    assert (values == 0).mean() > 0.03
+    assert stats.q01 == (1.0,)  # three in a hundred are zeros, and not one of them was kept
+    assert_within_stated_error(stats, values)
+
+
 def test_every_dimension_has_its_own_quantiles():
     values = np.stack([ORDERS["sorted"], ORDERS["reversed"] * 10, ORDERS["constant"]], axis=1)
     stats = taken_in(values, capacity=200).finish()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
+from textwrap import wrap
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -16,18 +18,17 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     Flags `--policy.NAME` that the config does not declare are collected in `policy.options`: LeRobot's own parser
     knows them, and importing it for `--help` would take a quarter of a minute.
     """
+    if any(word in ("-h", "--help") for word in argv):
+        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}")
+        raise SystemExit(0)
     import draccus
 
     known, options = _split(argv, config)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            if any(a in ("-h", "--help") for a in argv):
-                print(f"usage: holdfast {command} [--flag=value ...]\n\n{(config.__doc__ or '').strip()}\n\n{epilog}")
             parsed = draccus.parse(config, args=known, prog=f"holdfast {command}")
-    except SystemExit as stop:
-        if not stop.code:
-            raise
+    except SystemExit:  # argparse inside draccus
         reason = complaint.getvalue().strip().split("\n")[-1].removeprefix(f"holdfast {command}: error: ")
         raise HoldfastError(f"{reason}. `holdfast {command} --help` lists the flags.") from None
     except HoldfastError:
@@ -59,3 +60,42 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, str
         else:
             known.append(f"--{name}={value}" if equals else f"--{name}")
     return known, options
+
+
+def _help(config: type[Any], prefix: str = "") -> str:
+    """One line per flag with its default, under the comment that stands above the field in the source."""
+    title = (config.__doc__ or "").strip()
+    lines, groups = [f"{prefix.rstrip('.') or 'what to train'}: {title}"], []
+    notes = _comments(config)
+    for item in fields(config):
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if is_dataclass(default):
+            groups.append(_help(type(default), f"{prefix}{item.name}."))
+        elif item.name != "options":
+            lines.append(f"  --{prefix}{item.name}={_shown(default)}")
+            lines.extend(wrap(notes.get(item.name, ""), 112, initial_indent="      ", subsequent_indent="      "))
+    return "\n".join([*lines, ""]) + "\n" + "\n".join(groups)
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, dict):
+        return "'{" + ", ".join(f"{k}: {v:g}" for k, v in default.items()) + "}'"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "" if default is None else str(default)
+
+
+def _comments(config: type[Any]) -> dict[str, str]:
+    """The comment lines above each field of a dataclass."""
+    notes: dict[str, str] = {}
+    waiting: list[str] = []
+    for line in inspect.getsource(config).splitlines():
+        text = line.strip()
+        if text.startswith("# "):
+            waiting.append(text[2:])
+        else:
+            name = text.split(":")[0]
+            if waiting and name.isidentifier():
+                notes[name] = " ".join(waiting)
+            waiting = []
+    return notes
