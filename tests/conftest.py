@@ -4,6 +4,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine must not fail a property.
+settings.register_profile("holdfast", deadline=None)
+settings.load_profile("holdfast")
 
 TASKS = {"reach": ("left",), "lift": ("left", "right"), "sweep": ("left",)}
 TINY = (

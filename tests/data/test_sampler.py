@@ -73,7 +73,7 @@ def test_a_batch_that_cannot_be_dealt_equally_is_refused(world):
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=1, max_size=6), st.integers(1, 64), st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_every_pool_has_its_share_of_the_batch_to_within_one_sample(weights, size, seed):
     pools = tuple(Pool(row, np.arange(5), weight) for row, weight in enumerate(weights))
     rows = sampler(seed=seed, batch_size=size, current=pools, replay=()).draw(0).rows

@@ -45,6 +45,7 @@ finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=finite), st.integers(1, 70))
+@settings(deadline=None)
 def test_below_capacity_everything_is_exact(values, block):
     stats = taken_in(values, capacity=64, block=block).finish()
     np.testing.assert_allclose(stats.q01, np.quantile(values, 0.01, axis=0), rtol=1e-12, atol=1e-9)
@@ -62,7 +63,7 @@ def test_exactly_at_capacity_is_still_exact_and_one_more_is_not():
 
 
 @given(st.integers(1, 500), st.integers(1, 200), st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_moments_and_extremes_are_exact_whatever_the_blocks(count, block, seed):
     values = np.random.default_rng(seed).normal(1000, 0.01, size=(count, 3))  # small spread far from 0
     stats = taken_in(values, capacity=16, block=block).finish()
@@ -105,7 +106,7 @@ def test_beyond_capacity_the_true_rank_is_within_the_stated_error(order, capacit
 
 
 @given(st.integers(2, 40), st.integers(2, 12), st.integers(1, 90), st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_the_stated_error_holds_for_any_sizes(capacity, times, block, seed):
     rng = np.random.default_rng(seed)
     values = rng.standard_cauchy((capacity * times + int(rng.integers(capacity)), 2))
@@ -220,6 +221,7 @@ def test_statistics_of_nothing_are_refused():
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=finite))
+@settings(deadline=None)
 def test_json_round_trip_is_bit_exact(values):
     stats = taken_in(values, capacity=16, block=5).finish()
     back = Stats.from_json(json.loads(json.dumps(stats.to_json())))

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.embodiment import load
@@ -188,6 +188,7 @@ share = st.floats(0, 1)
 @given(
     st.floats(-100, 100), st.floats(1e-3, 1000), share, st.one_of(st.just(0.0), st.floats(1e-9, 1)), share,
 )  # fmt: skip
+@settings(deadline=None)
 def test_with_floor_a_fifth_no_value_inside_the_declared_range_goes_beyond_ten(low, width, centre, narrow, value):
     high = low + width
     middle, value = low + centre * width, low + value * width
@@ -201,6 +202,7 @@ def test_with_floor_a_fifth_no_value_inside_the_declared_range_goes_beyond_ten(l
 
 
 @given(share, share, st.floats(0.01, 1), st.floats(0, 1))
+@settings(deadline=None)
 def test_a_widened_range_keeps_its_centre_and_gets_the_floors_width(a, b, width, floor):
     low, high = sorted((a, b))
     declared = stats_of(0, width)

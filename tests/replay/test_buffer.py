@@ -81,7 +81,7 @@ def test_quota_is_exact(total, ratio, stages, wanted):
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=8), st.integers(1, 1000))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_the_budget_is_never_exceeded_unless_one_episode_is_too_many(sizes, thousandths):
     ratio = thousandths / 1000
     for stage, buffer in enumerate(history(sizes, ratio, names="abcdefgh"), 1):

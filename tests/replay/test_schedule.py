@@ -44,6 +44,7 @@ def test_step_counts_are_exact_for_awkward_decimals(steps, frequency, wanted):
 
 
 @given(st.integers(1, 10_000), st.integers(0, 999))
+@settings(deadline=None)
 def test_the_new_task_keeps_its_updates_to_within_one(steps, thousandths):
     frequency = thousandths / 1000
     total = stage_steps(steps, frequency)
@@ -86,7 +87,7 @@ def test_with_frequency_zero_nothing_is_replayed(coin):
 
 
 @given(st.integers(1, 400), st.integers(0, 999), st.integers(0, 2**32), st.integers(1, 20))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_the_stratified_coin_gives_exactly_the_wanted_number_one_in_each_stratum(steps, thousandths, seed, stage):
     frequency = thousandths / 1000
     wanted = round(Fraction(thousandths, 1000) * steps)

@@ -72,7 +72,7 @@ def test_a_changed_setting_is_named_and_nothing_is_overwritten(run, changes, nam
 
 def test_another_task_list_is_refused(run):
     run.begin(settings(), TASKS)
-    with pytest.raises(HoldfastError, match=r"tasks was.*reach.*now.*lift"):
+    with pytest.raises(HoldfastError, match=r"tasks\[1\].*name was .reach., now .lift."):
         run.begin(settings(), [{"task": {"name": "lift", "arms": ["left"]}, "dataset": "/data/lift"}])
 
 

@@ -64,7 +64,7 @@ def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
         problem = verify(candidate)
         if problem is None:
             return candidate
-        say(f"Checkpoint {candidate} is damaged: {problem}. Using the one before it.")
+        say(f"Checkpoint {candidate} is damaged: {problem}. Going back to what was saved before it.")
     return None
 
 

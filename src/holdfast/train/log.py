@@ -13,6 +13,7 @@ import torch
 from holdfast.data.sampler import Draw
 from holdfast.errors import HoldfastError
 from holdfast.train.config import LogConfig
+from holdfast.train.run import write_text
 
 if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a minute
     from holdfast.policies.adapter import Loss
@@ -103,7 +104,7 @@ class MetricsLog:
                     kept.append(line + "\n")
             except (json.JSONDecodeError, KeyError):
                 break
-        self._path.write_text("".join(kept))
+        write_text(self._path, "".join(kept))
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line everywhere."""

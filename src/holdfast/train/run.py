@@ -117,5 +117,8 @@ def _differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
     if isinstance(begun, dict) and isinstance(asked, dict):
         for key in [*asked, *(k for k in begun if k not in asked)]:
             yield from _differences(begun.get(key), asked.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(begun, list) and isinstance(asked, list) and len(begun) == len(asked):
+        for number, (one, other) in enumerate(zip(begun, asked, strict=True), 1):
+            yield from _differences(one, other, f"{name}[{number}]")
     elif begun != asked:
         yield f"{name.removeprefix('config.')} was {begun!r}, now {asked!r}"
