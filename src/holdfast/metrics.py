@@ -10,6 +10,7 @@ With c(i, j) the mean score of task i after stage j, and b(i) that of task i tra
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,15 +112,15 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse a matrix whose cells lie outside its tasks or whose scores lie outside 0..100."""
+    """Refuse a matrix whose cells lie outside its tasks or whose scores are not numbers. Any scale of scores will do."""
     size = len(matrix.tasks)
     for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
         if not (1 <= i <= size and 1 <= j <= size):
             raise HoldfastError(f"Cell ({i}, {j}) lies outside a matrix of {size} tasks; both count from 1.")
     for key, scores in [*matrix.cells.items(), *(((i, _ALONE), s) for i, s in matrix.baseline.items())]:
         for score in scores:
-            if not 0 <= score <= 100:  # also refuses NaN
-                raise HoldfastError(f"Score {score} of {_place(matrix.tasks, key)} must lie in 0..100.")
+            if not math.isfinite(score):
+                raise HoldfastError(f"Score {score} of {_place(matrix.tasks, key)} must be a finite number.")
 
 
 def matrix_from_json(obj: object) -> Matrix:

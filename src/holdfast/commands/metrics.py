@@ -24,7 +24,7 @@ Compute, after every stage of a stream of tasks:
   bwt   backward transfer: how much earlier tasks changed since they were learned (negative: forgetting)
   fwt   forward transfer: how much better a task was learned than on its own (needs the baseline)
 
-FILE holds scores from 0 to 100. As JSON, row j lists the scores of tasks 1..j after stage j:
+FILE holds scores (0 to 100 in the benchmark). As JSON, row j lists the scores of tasks 1..j after stage j:
 
   {"tasks": ["stack_bowls", "hang_cup", "press_button"],
    "cells": [[100], [80, 95], [75, 90, 100]],
