@@ -112,7 +112,7 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse a matrix whose cells lie outside its tasks or whose scores are not numbers. Any scale of scores will do."""
+    """Refuse cells outside the tasks and scores that are not numbers; any scale of scores will do."""
     size = len(matrix.tasks)
     for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
         if not (1 <= i <= size and 1 <= j <= size):
