@@ -77,11 +77,11 @@ class Embodiment:
 
 
 def _piper_x(arm: str) -> tuple[Dimension, ...]:
-    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (1.8 rad/s at 30 Hz),
-    # about half of what the motors can do, so that normalized actions use the range instead of its centre.
+    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz), about half
+    # of what the motors can do (3.9 rad/s), so that normalized actions use the range instead of its centre.
     degrees = [(-150, 150), (0, 180), (-170, 0), (-89, 89), (-89, 89), (-120, 120)]
     joints = tuple(
-        Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.06)
+        Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.07)
         for i, (low, high) in enumerate(degrees, 1)
     )
     return (*joints, Dimension(f"{arm}_gripper.pos", arm, "gripper", 0.0, 0.1, 0.01))

@@ -207,4 +207,20 @@ def test_dry_run_prints_the_plan_with_measured_time_and_writes_nothing(toy, caps
 
 def test_a_run_without_an_embodiment_needs_none(toy):
     (toy / "stream.toml").write_text(stream_text(("reach",), ""))
-    train(toy, "--norm.limit=1e9")
+    train(toy)
+
+
+def test_losses_go_to_tensorboard_when_asked(toy):
+    run = train(toy, "--log.tensorboard=true", "--tasks=[reach]")
+    assert list((run / "stages" / "01-reach" / "tensorboard").glob("events.*"))
+
+
+def test_datasets_may_move_between_two_starts(toy):
+    run = train(toy, "--tasks=[reach, lift]")
+    before = weights(run)
+    shutil.rmtree(run / "stages" / "02-lift")
+    moved = toy / "elsewhere"
+    moved.mkdir()
+    for name in ("reach", "lift", "stream.toml"):
+        shutil.move(toy / name, moved / name)
+    assert weights(train(moved, "--tasks=[reach, lift]", f"--output={run}") and run) == before

@@ -139,7 +139,8 @@ def widen(measured: Space, calibrated: Space, names: Iterable[str], floor: float
     """Give every dimension at least the share `floor` of the range that the embodiment declares for it.
 
     An arm that idles in the first task has a range of almost nothing, which would turn its later motion into
-    values of 1e5. With floor 0.2 no value inside the declared range can be normalized beyond 10 in magnitude.
+    values of 1e5. With floor 0.2 no value within a declared range's width of the centre is normalized beyond 10: that
+    is every absolute target, and every relative one up to twice the declared step, which is what the motors can do.
     """
     names = tuple(names)
     state, narrow_state = _widen(measured.state, calibrated.state, floor)

@@ -57,7 +57,6 @@ def train(config: TrainConfig, stream: Stream, console: Console) -> Path:
     setting = Setting(config, stream, run, embodiment, choose_device(config.device), console)
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     with run.locked():
-        # Where the datasets lie may change between two starts; what they hold is guarded by their fingerprints.
         run.begin(plain(config), [plain(entry.task) for entry in stream.tasks])
         previous: Finished | None = None
         for stage in stages:

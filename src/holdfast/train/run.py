@@ -20,8 +20,9 @@ from holdfast.replay.buffer import Buffer
 from holdfast.train import checkpoint
 from holdfast.train.methods import Stage
 
-# What may differ between two starts of one run: nothing here changes the weights it ends with.
-FREE = ("output", "dry_run", "json", "log", "checkpoint", "data_root")
+# What may differ between two starts of one run: nothing here changes the weights it ends with. Where the stream's file
+# and datasets lie is free too: tasks are compared by what they say, datasets by their fingerprints.
+FREE = ("output", "dry_run", "json", "log", "checkpoint", "stream", "data_root")
 
 
 @dataclass(frozen=True)
