@@ -77,8 +77,8 @@ class Embodiment:
 
 
 def _piper_x(arm: str) -> tuple[Dimension, ...]:
-    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz), about half
-    # of what the motors can do (3.9 rad/s), so that normalized actions use the range instead of its centre.
+    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz),
+    # about half of what the motors can do, so that normalized actions use the range instead of its centre.
     degrees = [(-150, 150), (0, 180), (-170, 0), (-89, 89), (-89, 89), (-120, 120)]
     joints = tuple(
         Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.07)
