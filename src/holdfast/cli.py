@@ -13,6 +13,7 @@ COMMANDS = {
     "train": "train a policy on a stream of tasks, one stage after the other",
     "doctor": "look for faults in datasets before they cost a training run",
     "metrics": "AS, BWT and FWT of a matrix of scores",
+    "twin": "scores and pictures of the simulated cell's tasks under scripted policies",
     "quickstart": "forgetting and its cure on a small generated stream, in minutes on a CPU",
 }
 

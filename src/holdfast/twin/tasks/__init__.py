@@ -1,0 +1,24 @@
+"""The twin's tasks, one file each, imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from holdfast.errors import unknown
+
+if TYPE_CHECKING:
+    from holdfast.twin.task import TwinTask
+
+TASKS = {
+    "stack_bowls": "holdfast.twin.tasks.stack_bowls:StackBowls",
+    "press_button": "holdfast.twin.tasks.press_button:PressButton",
+}
+
+
+def task_class(name: str) -> type[TwinTask]:
+    """The class of the task called `name`."""
+    if name not in TASKS:
+        raise unknown("task of the twin", name, TASKS)
+    module, _, kind = TASKS[name].partition(":")
+    return getattr(import_module(module), kind)
