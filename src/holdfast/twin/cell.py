@@ -38,8 +38,8 @@ def build(shadows: bool = False) -> mujoco.MjSpec:
     _add_room(spec)
     for side in SIDES:
         add_arm(spec, side)
-    _add_camera(spec, "head", [0.06, 0, 0.82], [0.29, 0, 0], 54)
-    _add_camera(spec, "front", [0.90, 0, 0.48], [0.26, 0, 0.11], 54)
+    _add_camera(spec, "head", [0.12, 0, 0.84], [0.29, 0, 0], 54)
+    _add_camera(spec, "front", [0.95, 0, 0.48], [0.24, 0, 0.09], 54)
     return spec
 
 
@@ -105,10 +105,10 @@ def _add_room(spec: mujoco.MjSpec) -> None:
                 type=_GEOM.mjGEOM_BOX, size=[0.025, 0.025, 0.355], pos=[x, y, -0.395], material="dark", **_VISUAL
             )
     for size, position in (  # the mast: a post behind the arms, a boom, and the housing of the head camera
-        ([0.02, 0.02, 0.45], [-0.12, 0, 0.44]),
+        ([0.02, 0.02, 0.46], [-0.12, 0, 0.45]),
         ([0.06, 0.06, 0.006], [-0.08, 0, 0.006]),
-        ([0.085, 0.015, 0.015], [-0.03, 0, 0.875]),
-        ([0.013, 0.045, 0.013], [0.045, 0, 0.845]),
+        ([0.12, 0.015, 0.015], [0.01, 0, 0.895]),
+        ([0.013, 0.045, 0.013], [0.115, 0, 0.867]),
     ):
         world.add_geom(type=_GEOM.mjGEOM_BOX, size=size, pos=position, material="black", **_VISUAL)
 

@@ -23,6 +23,7 @@ type Drivers = Mapping[str, Driver]
 type Point = Sequence[float] | np.ndarray
 
 UP = np.array([0.0, 0.0, 1.0])
+_ARM = {side: slice(7 * k, 7 * k + 7) for k, side in enumerate(SIDES)}  # within the 14 numbers of an action
 _TILTS = (0.0, 0.15, 0.3, 0.45, 0.6)
 _BOW, _LARGEST_BOW = 0.08, 0.012  # sideways path variation: share of the distance, and at most this many metres
 
@@ -39,8 +40,7 @@ class Driver:
         self.misses = 0  # control steps whose pose was out of reach
         self._rng = rng
         self._tempo = 1.0 if rng is None else rng.uniform(0.8, 1.2)
-        start = 7 * SIDES.index(side)
-        self._joints = world.home[start : start + 6].copy()
+        self._joints = world.home[_ARM[side]][:6]
 
     def command(self) -> np.ndarray:
         """Six joint targets and the opening for the commanded pose; out of reach, the last ones that were in reach."""
@@ -177,13 +177,16 @@ class Expert:
         rngs = [None if seed is None else np.random.default_rng([seed, arm]) for arm in range(1, len(SIDES) + 1)]
         self.drivers = {side: Driver(world, side, rng) for side, rng in zip(SIDES, rngs, strict=True)}
         self._running = dict(scripts(self.drivers))
+        self._action = world.home.copy()
 
     def act(self) -> np.ndarray | None:
         """The 14 targets of the next control step, or None when all scripts have ended."""
         self._running = {side: script for side, script in self._running.items() if _advance(script)}
         if not self._running:
             return None
-        return np.concatenate([driver.command() for driver in self.drivers.values()])
+        for side in self._running:
+            self._action[_ARM[side]] = self.drivers[side].command()
+        return self._action.copy()
 
 
 def _advance(script: Script) -> bool:

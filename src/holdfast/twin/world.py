@@ -13,7 +13,7 @@ from holdfast.twin import ik
 from holdfast.twin.arm import EMBODIMENT, FINGERS, OPEN, SIDES, joint_names
 from holdfast.twin.cell import SUBSTEPS
 
-HOME = {"left": np.array([0.17, 0.27, 0.18]), "right": np.array([0.17, -0.27, 0.18])}
+HOME = {"left": np.array([0.14, 0.27, 0.18]), "right": np.array([0.14, -0.27, 0.18])}
 _JOINTS = tuple(slice(7 * i, 7 * i + 6) for i in range(len(SIDES)))  # within the 14 numbers of state and action
 _GRIPPERS = tuple(7 * i + 6 for i in range(len(SIDES)))
 
@@ -149,17 +149,13 @@ class World:
         return float(self.data.qpos[self._fingers[SIDES.index(side)]].sum())
 
     def pads(self, side: str, body: str) -> int:
-        """How many of a hand's two pads touch a body."""
+        """How many of a hand's two pads touch a body: 2 means held; jointed children are bodies of their own."""
         geoms = self.data.contact.geom
         if not len(geoms):
             return 0
         bodies = self.model.geom_bodyid[geoms]
         on_body = bodies[:, ::-1] == self._bodies[body]  # flipped: true where the *other* geom belongs to the body
         return sum(bool(((geoms == pad) & on_body).any()) for pad in self._pads[side])
-
-    def holds(self, side: str, body: str) -> bool:
-        """Whether both pads of a hand touch a body."""
-        return self.pads(side, body) == 2
 
     def _addresses(self, joints: Sequence[str]) -> np.ndarray:
         return np.array([self.model.joint(name).qposadr[0] for name in joints])

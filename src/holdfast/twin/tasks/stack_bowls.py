@@ -71,7 +71,8 @@ class StackBowlsScorer(Scorer):
         """Look at hand and bowls."""
         world = self.world
         yellow, green = world.position("yellow"), world.position("green")
-        held, free = world.holds("left", "yellow"), not world.pads("left", "yellow")
+        pads = world.pads("left", "yellow")
+        held, free = pads == 2, pads == 0
         apart, above = math.dist(yellow[:2], green[:2]), yellow[2] - green[2]
         self.reach("reached", self._distance_to_rim() < 0.03)
         self.reach("lifted", held and yellow[2] > 0.03)
