@@ -26,9 +26,11 @@ class Dimension:
     step: float
 
     def __post_init__(self) -> None:
-        if not (self.lower < self.upper and self.step > 0):
+        finite = all(map(math.isfinite, (self.lower, self.upper, self.step)))
+        if not (finite and self.lower < self.upper and self.step > 0):
             raise HoldfastError(
-                f"Dimension {self.name!r} needs lower < upper and step > 0, got {self.lower}, {self.upper}, {self.step}."
+                f"Dimension {self.name!r} needs finite lower < upper and step > 0, "
+                f"got {self.lower}, {self.upper} and {self.step}."
             )
         if self.kind not in ("joint", "gripper"):
             raise unknown("kind of dimension", self.kind, ("joint", "gripper"))
@@ -101,7 +103,7 @@ def load(name: str) -> Embodiment:
         return Embodiment(content.get("name", path.stem), tuple(Dimension(**row) for row in rows))
     except FileNotFoundError:
         raise HoldfastError(f"Embodiment file {name} does not exist.") from None
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise HoldfastError(
             f"Embodiment file {name} cannot be read ({error}). Each [[dimension]] needs name, arm, kind, lower, "
             "upper and step."

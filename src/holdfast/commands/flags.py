@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.errors import HoldfastError
 
-T = TypeVar("T")
 
-
-def parse(config: type[T], command: str, argv: list[str], epilog: str) -> T:
+def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     """Parse draccus flags into a config, with dashes or underscores, bare switches, and errors in one line.
 
     Flags `--policy.NAME` that the config does not declare are collected in `policy.options`: LeRobot's own parser

@@ -21,7 +21,7 @@ examples:
   holdfast train --stream=kitchen.toml --dry-run                    what it would do, how long, how much disk
   holdfast train --stream=single_arm --data_root=data --method=sequential
   holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
-  holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group --replay.weights='{bimanual: 2, single: 1}'
+  holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group
 
 A stream file lists your tasks in order:
   name = "kitchen"
@@ -68,8 +68,9 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Cons
         console.print(f"note: {note}")
     if measured:
         console.print(
-            f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: {measured.seconds_per_step:.3f} s a step, "
-            f"about {measured.hours:.2f} h in all, {measured.disk_bytes / 2**20:.0f} MiB of checkpoints."
+            f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: "
+            f"{measured.seconds_per_step:.3f} s a step, about {measured.hours:.2f} h in all, "
+            f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints."
         )
     return 0
 

@@ -7,7 +7,6 @@ minute; its decoder is loaded when the first image is asked for.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,25 +14,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from holdfast.data.access import AccessLog
+from holdfast.data.folder import (
+    ACTION,
+    IMAGES,
+    STATE,
+    Camera,
+    matrix,
+    read_cameras,
+    read_episodes,
+    read_info,
+    read_names,
+    read_tables,
+)
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     import torch
 
-STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
-
-
-@dataclass(frozen=True)
-class Camera:
-    """One camera of a dataset; `kind` is how LeRobot stores it: video files, or PNG bytes in the tables."""
-
-    key: str
-    height: int
-    width: int
-    kind: str
+__all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "open_source"]
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,14 @@ class Source:
             offsets = (frames - self.starts[episode]) / self.fps
             path = self.video_path(camera, episode)
             try:
-                decoded = decode_video_frames(path, [start + t for t in offsets], 0.5 / self.fps, return_uint8=True)
+                decoded = decode_video_frames(
+                    path, [float(start + t) for t in offsets], 0.5 / self.fps, return_uint8=True
+                )
             except Exception as error:  # the decoders raise whatever they like
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
                 ) from None
-            return cast(torch.Tensor, decoded)
+            return cast("torch.Tensor", decoded)
         return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
 
     def video_path(self, camera: Camera, episode: int) -> Path:
@@ -107,7 +109,9 @@ class Source:
         )
 
     def _png(self, camera: Camera, frames: np.ndarray) -> list[bytes]:
-        column = self._png_columns.setdefault(camera.key, _read_tables(self.root, [camera.key])[camera.key])
+        if camera.key not in self._png_columns:
+            self._png_columns[camera.key] = read_tables(self.root, [camera.key])[camera.key]
+        column = self._png_columns[camera.key]
         return [column[int(i)].as_py()["bytes"] for i in frames]
 
     @cached_property
@@ -118,26 +122,32 @@ class Source:
         """LeRobot's own metadata object, which its policy factory asks for."""
         from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
-        return LeRobotDatasetMetadata(self.dataset, root=self.root)
+        metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        metadata.features[ACTION]["names"] = list(self.names)  # flat, also where the recorder nested them
+        return metadata
 
 
-def open_source(dataset: str, log: AccessLog | None = None) -> Source:
-    """Open a dataset from a folder or the hub and check that it can be trained on at all."""
+def open_source(dataset: str, log: AccessLog | None = None, *, check_values: bool = True) -> Source:
+    """Open a dataset from a folder or the hub and check that it can be trained on at all.
+
+    Without `check_values`, NaN and infinite values are let through, for whoever wants to look at them.
+    """
     root = _resolve(dataset)
     if log is not None:
         log.opened(dataset, root)
-    info = _read_info(root)
-    cameras = _cameras(root, info)
-    names = _names(root, info)
-    episodes = _read_episodes(root)
-    table = _read_tables(root, [STATE, ACTION, "timestamp", "episode_index"])
-    state, action = (_matrix(root, table, key) for key in (STATE, ACTION))
+    info = read_info(root)
+    cameras = read_cameras(root, info)
+    names = read_names(root, info)
+    episodes = read_episodes(root)
+    table = read_tables(root, [STATE, ACTION, "timestamp", "episode_index"])
+    state, action = (matrix(root, table, key, check_values) for key in (STATE, ACTION))
     starts = np.asarray(episodes["dataset_from_index"], dtype=np.int64)
     ends = np.asarray(episodes["dataset_to_index"], dtype=np.int64)
-    if not len(ends) or ends[-1] != len(action) or (starts >= ends).any():
+    whole = len(ends) and starts[0] == 0 and ends[-1] == len(action) and (starts[1:] == ends[:-1]).all()
+    if not whole or (starts >= ends).any():
         counted = int(ends[-1]) if len(ends) else 0
         raise HoldfastError(
-            f"Dataset {root} is inconsistent: its episodes end at frame {counted}, its tables hold {len(action)} frames. "
+            f"Dataset {root} is inconsistent: its episodes end at frame {counted}, its tables at {len(action)}. "
             "Was recording interrupted before finalize()? Record it again or delete the broken episode."
         )
     timestamps = table["timestamp"].to_numpy()
@@ -166,93 +176,11 @@ def _resolve(dataset: str) -> Path:
         ) from None
 
 
-def _read_info(root: Path) -> dict[str, Any]:
-    path = root / "meta" / "info.json"
-    try:
-        info = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise HoldfastError(f"{root} is not a LeRobot dataset: {path} is missing.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"{path} is not readable JSON ({error}).") from None
-    version = str(info.get("codebase_version", "none"))
-    if not version.startswith("v3"):
-        raise HoldfastError(
-            f"{root} has dataset version {version}; v3.0 is needed. Convert it once with "
-            f"`python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/{root.name} --root={root}`."
-        )
-    if not info.get("total_episodes"):
-        raise HoldfastError(f"Dataset {root} is empty: it has no episode. Record at least one demonstration.")
-    for key in (STATE, ACTION):
-        if key not in info.get("features", {}):
-            raise HoldfastError(f"Dataset {root} has no feature {key!r}; it has {sorted(info.get('features', {}))}.")
-    if not info.get("fps") or info["fps"] <= 0:
-        raise HoldfastError(f"Dataset {root} states {info.get('fps')!r} frames per second.")
-    return cast(dict[str, Any], info)
+def _decode_png(data: bytes) -> torch.Tensor:
+    import torch
+    from torchvision.io import ImageReadMode, decode_image
 
-
-def _cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
-    cameras = []
-    for key, feature in info["features"].items():
-        if feature["dtype"] in ("video", "image") and not (feature.get("info") or {}).get("video.is_depth_map"):
-            names = list(feature.get("names") or ("height", "width", "channels"))
-            shape = dict(zip(names, feature["shape"], strict=True))
-            cameras.append(Camera(key, shape["height"], shape["width"], feature["dtype"]))
-    if not cameras:
-        raise HoldfastError(f"Dataset {root} has no camera; a policy that sees needs at least one.")
-    return tuple(cameras)
-
-
-def _names(root: Path, info: dict[str, Any]) -> tuple[str, ...]:
-    feature = info["features"][ACTION]
-    names = feature.get("names")
-    if isinstance(names, dict):  # older recorders nest them: {"motors": [...]}
-        names = [name for group in names.values() for name in group]
-    if not names:
-        names = [f"dimension_{i}" for i in range(feature["shape"][0])]
-    if len(names) != feature["shape"][0]:
-        raise HoldfastError(f"Dataset {root} names {len(names)} action dimensions but declares {feature['shape'][0]}.")
-    return tuple(names)
-
-
-def _read_episodes(root: Path) -> dict[str, list[Any]]:
-    table = _concat(root, "meta/episodes", None)
-    wanted = [c for c in table.column_names if not c.startswith("stats/")]
-    table = table.select(wanted)
-    return {name: table[name].to_pylist() for name in table.sort_by("episode_index").column_names}
-
-
-def _read_tables(root: Path, columns: list[str]) -> pa.Table:
-    return _concat(root, "data", columns)
-
-
-def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
-    paths = sorted((root / folder).rglob("*.parquet"))
-    if not paths:
-        raise HoldfastError(f"Dataset {root} has no table under {folder}/. Was it finalized after recording?")
-    tables = []
-    for path in paths:
-        try:
-            tables.append(pq.read_table(path, columns=columns))
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).split("\n")[0]
-            raise HoldfastError(f"{path} is truncated or damaged ({reason}). Restore it or record again.") from None
-    return pa.concat_tables(tables)
-
-
-def _matrix(root: Path, table: pa.Table, key: str) -> np.ndarray:
-    column = table[key].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0)
-    # A feature of one number is stored as plain floats, not as lists of one.
-    flat = column.flatten() if pa.types.is_nested(column.type) else column
-    values = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
-    if not np.isfinite(values).all():
-        row, dimension = np.argwhere(~np.isfinite(values))[0]
-        raise HoldfastError(
-            f"Dataset {root} holds NaN or infinite values in {key} (first at frame {row}, dimension {dimension}). "
-            f"Run `holdfast doctor {root}` for the list of episodes, and delete them with lerobot-edit-dataset."
-        )
-    return values
+    return cast("torch.Tensor", decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB))
 
 
 def _check_videos(source: Source) -> None:

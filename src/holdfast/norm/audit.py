@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from holdfast.errors import HoldfastError
@@ -40,7 +41,7 @@ class Audit:
 
     def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionAudit, ...]:
         """Dimensions with a value larger than `limit` that nobody allowed by name."""
-        return tuple(r for r in self.rows if r.largest > limit and r.name not in allow)
+        return tuple(r for r in self.rows if not r.largest <= limit and r.name not in allow)  # NaN is beyond too
 
     def check(self, limit: float, allow: Sequence[str], strategy: str) -> None:
         """Raise when a dimension is beyond `limit`, naming it, its values and the ways out."""
@@ -64,7 +65,7 @@ class AuditCounter:
     def __init__(self, space: Space, features: dict[str, Sequence[str]]) -> None:
         self._space = space
         self._names = features
-        self._seen = {f: 0 for f in features}
+        self._seen = dict.fromkeys(features, 0)
         self._outside = {f: np.zeros(len(names), dtype=np.int64) for f, names in features.items()}
         self._largest = {f: np.zeros(len(names)) for f, names in features.items()}
 
@@ -96,17 +97,31 @@ class AuditCounter:
 
 def table(audit: Audit, limit: float) -> Table:
     """Render an audit for a person: one line per dimension, the bad ones in red."""
-    out = Table(title=f"normalization of {audit.task}", title_justify="left")
-    for heading in ("feature", "dimension", "range", "outside [-1, 1]", "largest", ""):
-        out.add_column(heading, justify="right" if heading in ("outside [-1, 1]", "largest") else "left")
-    for row in audit.rows:
-        out.add_row(
-            row.feature.removeprefix("observation."),
-            row.name,
-            f"[{row.low:+.3f}, {row.high:+.3f}]".replace("[", r"\["),
-            f"{row.outside:.1%}",
-            f"{row.largest:.2f}",
-            "widened" if row.widened else "",
-            style="red" if row.largest > limit else None,
-        )
+    out = Table(
+        title=f"normalization of {audit.task}", title_justify="left", box=SIMPLE_HEAD, padding=0, collapse_padding=True
+    )
+    out.add_column("dimension", no_wrap=True)
+    features = list(dict.fromkeys(row.feature for row in audit.rows))
+    for feature in features:
+        out.add_column(f"{feature.removeprefix('observation.')} range", no_wrap=True)
+        out.add_column("outside", justify="right", no_wrap=True)
+        out.add_column("max", justify="right", no_wrap=True)
+    for name in dict.fromkeys(row.name for row in audit.rows):
+        mine = [row for row in audit.rows if row.name == name]
+        cells = [cell for row in mine for cell in _cells(row)]
+        out.add_row(name, *cells, style="red" if any(row.largest > limit for row in mine) else None)
+    out.caption = "outside: share of values beyond -1..1; max: largest magnitude; *: widened by the embodiment"
+    out.caption_justify = "left"
     return out
+
+
+def _cells(row: DimensionAudit) -> tuple[str, str, str]:
+    star = "*" if row.widened else " "
+    return f"{_short(row.low, '+')}..{_short(row.high, '+')}{star}", f"{row.outside:.1%}", _short(row.largest)
+
+
+def _short(value: float, sign: str = "") -> str:
+    """Three digits or so in at most six characters, however large: the table must fit where it matters most."""
+    size = abs(value)
+    form = ".2f" if size < 10 else ".1f" if size < 100 else ".0f" if size < 9999.5 else ".0e"
+    return format(value, sign + form)

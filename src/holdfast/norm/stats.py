@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 
+COLUMNS = ("q01", "q99", "mean", "std", "min", "max")
 CAPACITY = 32_768  # rows a level holds before it is halved; below this many values everything is exact
 
 
@@ -36,14 +37,19 @@ class Stats:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Stats:
         """Inverse of `to_json`."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in content.items()})
+        columns = {name: tuple(content[name]) for name in COLUMNS}
+        return cls(**columns, count=content["count"], rank_error=content["rank_error"])
+
+    @classmethod
+    def from_columns(cls, count: int, rank_error: float, **columns: np.ndarray) -> Stats:
+        """Build from one array per column."""
+        return cls(**{name: tuple(map(float, columns[name])) for name in COLUMNS}, count=count, rank_error=rank_error)
 
     @classmethod
     def from_range(cls, low: np.ndarray, high: np.ndarray) -> Stats:
         """Statistics that describe a declared range rather than data."""
-        low, high = np.asarray(low, float), np.asarray(high, float)
         centre, spread = (low + high) / 2, (high - low) / 2
-        return cls(*(tuple(map(float, v)) for v in (low, high, centre, spread, low, high)), count=0)
+        return cls.from_columns(0, 0.0, q01=low, q99=high, mean=centre, std=spread, min=low, max=high)
 
 
 class RunningStats:
@@ -60,7 +66,8 @@ class RunningStats:
         self._rank_error = 0
         self._halvings = 0
         self._count = 0
-        self._mean = self._m2 = self._min = self._max = np.zeros(0)
+        nothing: np.ndarray = np.zeros(0)
+        self._mean = self._m2 = self._min = self._max = nothing
 
     def update(self, values: np.ndarray) -> None:
         """Take in rows of shape (n, dimensions)."""
@@ -94,9 +101,18 @@ class RunningStats:
         rows = [r for level in self._levels for r in level]
         weights = np.concatenate([np.full(len(r), 1 << k) for k, level in enumerate(self._levels) for r in level])
         q01, q99 = _weighted_quantiles(np.concatenate(rows), weights, (0.01, 0.99))
-        std = np.sqrt(self._m2 / self._count)
-        columns = (tuple(map(float, v)) for v in (q01, q99, self._mean, std, self._min, self._max))
-        return Stats(*columns, count=self._count, rank_error=self._rank_error / self._count)
+        # Interpolating between two kept values can be off by one rank more; ranks go from 0 to count - 1.
+        rank_error = (self._rank_error + 1) / (self._count - 1) if self._rank_error else 0.0
+        return Stats.from_columns(
+            self._count,
+            rank_error,
+            q01=q01,
+            q99=q99,
+            mean=self._mean,
+            std=np.sqrt(self._m2 / self._count),
+            min=self._min,
+            max=self._max,
+        )
 
     def _add(self, rows: np.ndarray) -> None:
         mean = rows.mean(0)

@@ -95,7 +95,7 @@ class Normalization:
         if whose == "embodiment":
             assert self.calibrated is not None
             return self.calibrated
-        name = next(iter(self.measured)) if whose == "first" else task
+        name = next(iter(self.measured), task) if whose == "first" else task
         if name not in self.measured:
             raise unknown("task with statistics", name, self.measured)
         return self.measured[name]
@@ -113,7 +113,7 @@ class Normalization:
     def from_json(cls, content: dict[str, Any]) -> Normalization:
         """Inverse of `to_json`; statistics that were edited by hand do not load."""
         body = {k: v for k, v in content.items() if k != "hash"}
-        if _hash(body) != content.get("hash"):
+        if "measured" not in body or _hash(body) != content.get("hash"):
             raise HoldfastError("Normalization statistics do not match their hash: the checkpoint was altered.")
         calibrated = content["calibrated"]
         return cls(
@@ -166,4 +166,6 @@ def normalize(values: np.ndarray, stats: Stats) -> np.ndarray:
 
 
 def _hash(body: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    # The order of the tasks is part of the meaning: it says whose statistics are the first.
+    content = [body, list(body["measured"])]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -18,7 +18,7 @@ from safetensors import safe_open
 
 import holdfast.policies.nano.configuration_nano  # noqa: F401  registers the policy also where no plugin is installed
 from holdfast.data.batches import Batch, Layout
-from holdfast.data.source import ACTION, Source
+from holdfast.data.source import Source
 from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
@@ -34,6 +34,11 @@ class Loss:
     total: torch.Tensor
     elements: torch.Tensor | None = None
     mask: torch.Tensor | None = None
+
+    def detach(self) -> Loss:
+        """The same numbers without their history."""
+        elements = None if self.elements is None else self.elements.detach()
+        return Loss(self.total.detach(), elements, self.mask)
 
 
 class Adapter:
@@ -67,21 +72,21 @@ class Adapter:
         mask = mask.to(elements.dtype)
         return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask)
 
-    def ignores_padding(self, batch: Batch) -> bool:
-        """Find out by trying whether padded steps influence the loss: change their targets and look."""
+    def masks_padding(self, batch: Batch) -> bool:
+        """Find out by trying whether the loss leaves out steps flagged as padding: flag half of them and look."""
         if self.knows_elements:
             return True
-        padded = dict(batch)
-        padded["action_is_pad"] = torch.zeros_like(batch["action_is_pad"])
-        padded["action_is_pad"][:, batch[ACTION].shape[1] // 2 :] = True
-        changed = dict(padded)
-        changed[ACTION] = torch.where(padded["action_is_pad"][..., None], batch[ACTION] + 1, batch[ACTION])
+        none = torch.zeros_like(batch["action_is_pad"])
+        half = none.clone()
+        half[:, half.shape[1] // 2 :] = True
         losses = []
+        self.policy.eval()  # a probe must not move the running statistics of a batch norm
         with torch.no_grad():
-            for probe in (padded, changed):
+            for flags in (none, half):
                 torch.manual_seed(0)
-                losses.append(self.policy.forward(probe)[0])
-        return bool(torch.isclose(losses[0], losses[1], rtol=1e-5, atol=1e-7))
+                losses.append(self.policy.forward({**batch, "action_is_pad": flags})[0])
+        self.policy.train()
+        return not torch.equal(losses[0], losses[1])
 
     def save(self, folder: Path, space: Space) -> None:
         """Write a folder that stock LeRobot loads: weights, config, and the pipelines with their statistics."""
@@ -100,8 +105,7 @@ class Adapter:
 def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapter:
     """Build the policy a run starts from; with the same seed it is the same to the last bit."""
     register_third_party_plugins()
-    config = _config(choice)
-    config.device = device
+    config = _config(choice, device)
     config.push_to_hub = False
     # One meaning of a normalized number for every policy: the one that is audited and stored.
     config.normalization_mapping = {
@@ -118,7 +122,10 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
         with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads
             policy = make_policy(config, ds_meta=source.metadata())
     except (ValueError, ImportError, OSError, KeyError) as error:
-        raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}") from None
+        hint = ""
+        if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
+            hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
+        raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}.{hint}") from None
     if choice.path:
         load_strictly(policy, _weights_file(choice.path))
     return Adapter(policy, source.names)
@@ -127,8 +134,7 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
 def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
     """Load a policy folder that a run has saved."""
     register_third_party_plugins()
-    config = PreTrainedConfig.from_pretrained(folder)
-    config.device = device
+    config = PreTrainedConfig.from_pretrained(folder, cli_overrides=[f"--device={device}"])
     policy = get_policy_class(config.type)(config=config)
     load_strictly(policy, folder / WEIGHTS)
     return Adapter(policy.to(device).eval(), names)
@@ -151,8 +157,9 @@ def load_strictly(policy: Any, file: Path) -> None:
     policy.load_state_dict(found, strict=False)
 
 
-def _config(choice: PolicyChoice) -> Any:
-    arguments = [f"--{name}={value}" for name, value in choice.options.items()]
+def _config(choice: PolicyChoice, device: str) -> Any:
+    # The device is said up front: a config without one looks for a GPU and complains.
+    arguments = [f"--{name}={value}" for name, value in {**choice.options, "device": device}.items()]
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -169,7 +176,7 @@ def _config(choice: PolicyChoice) -> Any:
     except Exception as error:
         reason = str(error).split("\n")[0]
     raise HoldfastError(
-        f"Policy {choice.path or choice.type!r} cannot be configured with {arguments or 'its defaults'}: {reason}"
+        f"Policy {choice.path or choice.type!r} cannot be configured with {' '.join(arguments)}: {reason}"
     )
 
 

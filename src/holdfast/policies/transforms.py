@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from lerobot.lerobot_types import EnvTransition, TransitionKey
 from lerobot.policies.factory import make_pre_post_processors
@@ -33,16 +34,14 @@ def build(config: Any, space: Space) -> tuple[Any, Any]:
 
 def build_training(config: Any, spaces: Sequence[Space]) -> Any:
     """The same pre-processing for training, where row r of a batch belongs to `spaces[task_index[r]]`."""
-    unit = Stats.from_range(*(torch.full((len(spaces[0].action.q01),), v).numpy() for v in (-1.0, 1.0)))
-    unit_state = Stats.from_range(*(torch.full((len(spaces[0].state.q01),), v).numpy() for v in (-1.0, 1.0)))
-    pre, _ = build(config, Space(unit_state, unit))
+    pre, _ = build(config, Space(_unit(spaces[0].state), _unit(spaces[0].action)))
     position = next(i for i, step in enumerate(pre.steps) if isinstance(step, NormalizerProcessorStep))
     pre.steps = [*pre.steps[:position], TaskNormalizer(spaces), *pre.steps[position:]]
     return pre
 
 
 @dataclass
-class TaskNormalizer(ProcessorStep):  # type: ignore[misc]
+class TaskNormalizer(ProcessorStep):
     """Normalizes every sample of a batch in the space of its own task."""
 
     spaces: Sequence[Space]
@@ -72,6 +71,12 @@ class TaskNormalizer(ProcessorStep):  # type: ignore[misc]
     def transform_features(self, features: Any) -> Any:
         """Shapes stay as they are."""
         return features
+
+
+def _unit(like: Stats) -> Stats:
+    """Statistics under which a normalizer changes nothing."""
+    ones = np.ones(len(like.q01))
+    return Stats.from_range(-ones, ones)
 
 
 def _lerobot(stats: Stats) -> dict[str, torch.Tensor]:

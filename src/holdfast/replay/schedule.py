@@ -65,6 +65,7 @@ def shares(
     equal: the same for every task. group: groups by their weight, tasks of a group equally. frames: in proportion
     to what is kept, so long episodes dominate (what the paper's released code does).
     """
+    raw: np.ndarray
     if share == "equal":
         raw = np.ones(len(tasks))
     elif share == "frames":

@@ -125,7 +125,7 @@ def start_policy(setting: Setting, data: StageData, previous: Finished | None) -
         adapter = adapters.load(previous.policy, source.names, setting.device)
     if config.idle == "mask" and not adapter.knows_elements:
         raise HoldfastError(
-            f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out of it. "
+            f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out. "
             "Use --idle=hold, or --policy.type=nano."
         )
     return adapter
@@ -194,9 +194,9 @@ def save_progress(folder: Path, state: TrainingState, keep: int) -> None:
 
 def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) -> None:
     """Say plainly when a policy's own loss counts steps beyond an episode's end."""
-    ignored = adapter.ignores_padding(batch)
-    setting.run.log.write("loss", policy=adapter.config.type, ignores_padding=ignored)
-    if not ignored:
+    masked = adapter.masks_padding(batch)
+    setting.run.log.write("loss", policy=adapter.config.type, masks_padding=masked)
+    if not masked:
         setting.run.say(
             f"Policy {adapter.config.type!r} counts padded steps beyond an episode's end in its loss; "
             "Holdfast cannot mask them from outside."

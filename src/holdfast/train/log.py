@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from holdfast.data.sampler import Draw
 from holdfast.errors import HoldfastError
-from holdfast.policies.adapter import Loss
 from holdfast.train.config import LogConfig
+
+if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a minute
+    from holdfast.policies.adapter import Loss
 
 
 class Ledger:
@@ -53,7 +55,7 @@ class Ledger:
         loss, norm = float(self._total) / self._steps, float(self._norm) / self._steps
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise HoldfastError(
-                f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is from before. "
+                f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is older. "
                 "Lower --optim.lr, and look for odd values with `holdfast doctor`."
             )
         line: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm, "lr": lr}

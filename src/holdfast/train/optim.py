@@ -13,17 +13,16 @@ from holdfast.train.config import OptimConfig
 
 def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:
     """A fresh AdamW over the policy's own parameter groups."""
-    lr = config.lr or policy.config.get_optimizer_preset().lr
+    preset = policy.config.get_optimizer_preset().lr
+    lr = config.lr or preset
     groups = _groups(policy.get_optim_params())
+    for group in groups:
+        # A group with its own rate (a vision backbone, say) keeps its proportion when the peak is set by hand.
+        group["peak"] = group["lr"] * (lr / preset) if "lr" in group else lr
     fused = next(policy.parameters()).device.type == "cuda"
-    optimizer = torch.optim.AdamW(
+    return torch.optim.AdamW(
         groups, lr=lr, betas=(config.beta1, config.beta2), eps=config.eps, weight_decay=config.weight_decay, fused=fused
     )
-    for group in optimizer.param_groups:
-        # A group with its own rate (a vision backbone, say) keeps its proportion when the peak is set by hand.
-        preset = policy.config.get_optimizer_preset().lr
-        group["peak"] = lr * group["lr"] / preset if config.lr and group["lr"] != lr else group["lr"]
-    return optimizer
 
 
 def _groups(parameters: Any) -> list[dict[str, Any]]:

@@ -49,7 +49,6 @@ class RunFolder:
 
     def begin(self, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
         """Write run.yaml, or make sure that the run was begun with the same settings and tasks."""
-        self.path.mkdir(parents=True, exist_ok=True)
         asked = {"config": {k: v for k, v in config.items() if k not in FREE}, "tasks": tasks}
         file = self.path / "run.yaml"
         if not file.exists():
@@ -66,8 +65,12 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep the folder to this process; the lock goes with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as file:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise HoldfastError(f"The run's folder {self.path} cannot be written ({error.strerror}).") from None
+        with lock as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

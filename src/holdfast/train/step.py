@@ -52,7 +52,7 @@ class Stepper:
             with self._autocast():
                 loss = self._adapter.loss(ready, self._active_rows(micro))
             (loss.total / optim.accumulate).backward()
-            losses.append(Loss(*(None if t is None else t.detach() for t in (loss.total, loss.elements, loss.mask))))
+            losses.append(loss.detach())
         norm = torch.nn.utils.clip_grad_norm_(state.parameters.values(), optim.clip)
         state.optimizer.step()
         if state.average:

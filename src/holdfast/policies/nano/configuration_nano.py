@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 
 from lerobot.configs import NormalizationMode, PreTrainedConfig
-from lerobot.optim import AdamWConfig, CosineAnnealingWithWarmupSchedulerConfig
+from lerobot.optim import AdamWConfig
+from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.errors import HoldfastError
 
 STRIDE = 16  # pixels per image token and side: four convolutional stages, each halving the image
-GROUPS = 8  # of the group normalization; the first stage has width / 8 channels and must divide by it
+GROUPS = 4  # of the group normalization; they divide the width / 8 channels of the first stage
 
 
 @PreTrainedConfig.register_subclass("nano")
@@ -37,10 +38,9 @@ class NanoConfig(PreTrainedConfig):
     max_tokens: int = 24
     vocabulary: int = 2048
 
-    # Training only. Noise on the normalized proprioception keeps the policy from reading the phase of a demonstration
-    # off the joints; shifted images (largest shift, as a fraction of the side) are what makes vision generalize.
+    # Noise on the normalized proprioception, in training only: else the joints alone tell the phase of a
+    # demonstration, and the images stay unread.
     state_noise: float = 0.02
-    random_shift: float = 1 / 24
 
     # Joint targets relative to the state in which the chunk was predicted. Dimensions whose name contains one of
     # `relative_exclude_joints` stay absolute; the names come from the dataset.
@@ -92,11 +92,8 @@ class NanoConfig(PreTrainedConfig):
             raise HoldfastError(f"heads={self.heads} does not divide width={self.width}.")
         if self.vocabulary < 2:
             raise HoldfastError(f"vocabulary must hold padding and at least one word, got {self.vocabulary}.")
-        if self.state_noise < 0 or not 0 <= self.random_shift < 0.5:
-            raise HoldfastError(
-                f"state_noise must not be negative and random_shift must lie in [0, 0.5), "
-                f"got {self.state_noise} and {self.random_shift}."
-            )
+        if self.state_noise < 0:
+            raise HoldfastError(f"state_noise must not be negative, got {self.state_noise}.")
 
     def validate_features(self) -> None:
         """Check that the features of the dataset or robot are ones `nano` can be built for.
@@ -159,4 +156,5 @@ class NanoConfig(PreTrainedConfig):
 
     def get_scheduler_preset(self) -> CosineAnnealingWithWarmupSchedulerConfig:
         """Warmup, then a cosine to zero over whatever number of steps is trained."""
+        # Not LeRobot's CosineDecayWithWarmup: in a run shorter than its decay it scales the warmup away.
         return CosineAnnealingWithWarmupSchedulerConfig(num_warmup_steps=self.warmup_steps)

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Collects into wheels/ what a GPU machine without network needs beside a torch image (torch, torchvision, numpy, pandas,
+# pyarrow, opencv and safetensors are taken to be there), in the versions of the lock, and the GL loader for rendering.
+# There: source wheels/activate.sh
+# Usage: gpu_pack.sh VENV_BIN
+set -euo pipefail
+bin=$1
+names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyyaml-include gymnasium farama-notifications
+  cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av torchcodec jsonlines termcolor rich
+  markdown-it-py mdurl pygments deepdiff)
+rm -rf wheels && mkdir -p wheels
+"$bin/uv" export --quiet --frozen --no-dev --no-hashes --no-emit-workspace >wheels/all.txt
+for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
+"$bin/python" -m pip download --quiet --no-deps --only-binary=:all: --dest wheels --requirement wheels/pack.txt
+
+mkdir wheels/gl
+if command -v apt-get >/dev/null; then
+  (cd wheels/gl && apt-get download -qq libegl1 libglvnd0 libopengl0 libgl1 libglx0 libgles2 2>/dev/null &&
+    for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done) || echo "No GL loader packed: rendering needs libegl1 there."
+fi
+echo '{"file_format_version":"1.0.0","ICD":{"library_path":"libEGL_nvidia.so.0"}}' >wheels/gl/nvidia.json
+
+cat >wheels/activate.sh <<'ACTIVATE'
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ -d "$here/site" ] || python3 -m pip install --quiet --no-deps --target "$here/site" "$here"/*.whl
+export PYTHONPATH=$here/site:$here/../src:$here/../plugins/lerobot_policy_holdfast/src
+export LD_LIBRARY_PATH=$here/gl/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
+export __EGL_VENDOR_LIBRARY_FILENAMES=$here/gl/nvidia.json MUJOCO_GL=egl HF_HUB_OFFLINE=1
+ACTIVATE
+du -sh wheels

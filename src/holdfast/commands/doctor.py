@@ -1,0 +1,158 @@
+"""`holdfast doctor TARGET...`: faults in datasets, before they cost a training run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast import catalog
+from holdfast import embodiment as embodiments
+from holdfast.data.audit import Examination, examine
+from holdfast.data.findings import Expected, Finding, Summary
+from holdfast.data.source import IMAGES
+from holdfast.errors import HoldfastError, unknown
+
+_HELP = """\
+Look for faults in datasets before they cost a training run, and say what to do about each.
+
+A TARGET is a LeRobot v3 dataset (a folder or a hub id), or a stream (a .toml file, or one of the catalog's:
+{streams}). Of a stream all datasets are examined, and more can be told: which arms should
+move, how fast the robot can be, and whether all datasets agree.
+
+What is looked for:
+
+  unreadable      files that are missing, damaged, empty, or of another version
+  nan             values that are NaN or infinite
+  dimensions      state, action, embodiment and the other tasks do not name the same joints in the same order
+  missing-camera, camera-size
+                  cameras that differ between the datasets of a stream
+  wrong-fps       timestamps, videos and meta/info.json disagree about the frame rate
+  video-frames    a video that lost frames, so that images and actions no longer belong together
+  uniform-camera, constant-camera
+                  a camera that was covered, unplugged or hanging (a few images of three episodes are decoded)
+  frozen-joint    a joint that never moves, though the task uses its arm; an episode in which nothing moves
+  jumping-joint   a joint that moves further in one frame than it can
+  action-state    actions that are not targets for the next state: increments, velocities, other units
+  short-episode   shorter than a chunk, or a fifth of the usual length
+  instruction     the dataset's instruction is not the stream's (training uses the stream's)
+  duplicate       an episode that is there twice
+
+Exit code: 0 no error was found (there may be warnings), 1 at least one error, 2 wrong usage.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast doctor data/stack_bowls
+  holdfast doctor data/*
+  holdfast doctor kitchen.toml
+  holdfast doctor single_arm --data_root=data
+  holdfast doctor lerobot/aloha_sim_insertion_human --json
+"""
+_COLOURS = {"error": "red", "warning": "yellow"}
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast doctor`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast doctor",
+        description=_HELP.format(streams=", ".join(catalog.streams())),
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("targets", metavar="TARGET", nargs="+", help="a dataset folder, a hub id, or a stream")
+    parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a stream's dataset folders")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    args = parser.parse_args(argv)
+
+    # All targets are understood before the first is opened, so that a typing error costs no wait.
+    rounds = [_patients(target, args.data_root) for target in args.targets]
+    # A pipe has no width of its own.
+    console = Console(stderr=args.json, width=max(100, Console().width), highlight=False)
+    examinations: list[Examination] = []
+    for patients in rounds:
+        for examination in _visit(patients, console):
+            examinations.append(examination)
+            if not args.json:
+                _print(examination, console)
+    findings = [finding for examination in examinations for finding in examination.findings]
+    if args.json:
+        summaries = [asdict(e.summary) for e in examinations if e.summary]
+        print(json.dumps({"datasets": summaries, "findings": [asdict(f) for f in findings]}))
+    else:
+        console.print(_closing(findings, len(examinations)))
+    return int(any(finding.severity == "error" for finding in findings))
+
+
+def _patients(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
+    """The datasets of a target, each with what is known of it."""
+    if Path(target).is_dir():
+        return [(target, Expected())]
+    if target.endswith(".toml") or target in catalog.streams():
+        stream = catalog.load_stream(target, data_root)
+        robot = embodiments.load(stream.embodiment) if stream.embodiment else None
+        for entry in stream.tasks:
+            if robot is not None:
+                robot.active(entry.task.arms)  # an arm the robot does not have is the stream's fault, not the data's
+        return [(entry.dataset, Expected(entry.task, robot)) for entry in stream.tasks]
+    if target.count("/") == 1 and not target.startswith((".", "/", "~")):
+        return [(target, Expected())]
+    raise HoldfastError(
+        f"{unknown('target', target, catalog.streams())} Or give a dataset folder, a stream's .toml file, or a hub id "
+        "`user/name`."
+    )
+
+
+def _visit(patients: list[tuple[str, Expected]], console: Console) -> Iterator[Examination]:
+    """Examine datasets in order, each against the first that could be read."""
+    first: Summary | None = None
+    for dataset, expected in patients:
+        with console.status(f"examining {escape(dataset)}"):
+            examination = examine(dataset, replace(expected, first=first))
+        first = first or examination.summary
+        yield examination
+
+
+def _print(examination: Examination, console: Console) -> None:
+    console.print(f"[bold]{escape(examination.dataset)}[/]", soft_wrap=True)
+    if examination.summary:
+        console.print(f"  {escape(_describe(examination.summary))}", style="dim", soft_wrap=True)
+    for finding in examination.findings:
+        entry = Table.grid(padding=(0, 2))
+        entry.add_column(width=9)
+        title = f"[bold]{escape(finding.kind)}[/]  {escape(finding.where)}"
+        entry.add_row(f"  [{_COLOURS[finding.severity]}]{finding.severity}[/]", f"{title}\n{escape(finding.detail)}")
+        console.print(entry)
+        # Advice may hold a command, which must survive copying: the terminal may wrap it, we do not.
+        console.print(f"           [green]->[/] {escape(finding.advice)}", soft_wrap=True)
+    console.print()
+
+
+def _describe(summary: Summary) -> str:
+    cameras = ", ".join(
+        f"{key.removeprefix(IMAGES)} {height}x{width}" for key, (height, width) in summary.cameras.items()
+    )
+    minutes = summary.minutes
+    duration = f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
+    return (
+        f"{_plural(summary.episodes, 'episode')} of {summary.mean_length:.0f} frames on average, {summary.frames} "
+        f"frames at {summary.fps:g} per second, {duration}; {cameras}"
+    )
+
+
+def _closing(findings: list[Finding], datasets: int) -> str:
+    where = _plural(datasets, "dataset")
+    if not findings:
+        return f"[green]nothing found[/] in {where}"
+    counts = {severity: sum(f.severity == severity for f in findings) for severity in _COLOURS}
+    said = [f"[{_COLOURS[s]}]{_plural(n, s)}[/]" for s, n in counts.items() if n]
+    return f"{', '.join(said)} in {where}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" + ("" if count == 1 else "s")

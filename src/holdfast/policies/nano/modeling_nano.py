@@ -1,0 +1,178 @@
+"""The policy `nano` as LeRobot knows it: loss for training, chunks and single actions for the robot."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Self
+
+import torch
+from lerobot.policies.pretrained import PreTrainedPolicy
+from lerobot.utils.constants import ACTION, OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS, OBS_STATE
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+# Loading saved processors looks their steps up by name; importing the module registers ours.
+import holdfast.policies.nano.processor_nano  # noqa: F401
+from holdfast.errors import HoldfastError
+from holdfast.policies.nano.configuration_nano import NanoConfig
+from holdfast.policies.nano.network import Context, NanoNetwork
+
+Batch = dict[str, Tensor]
+
+# LeRobot divides by this where the quantiles of a dimension coincide.
+EMPTY_RANGE = 1e-8
+
+
+def resize_with_pad(images: Tensor, size: int) -> Tensor:
+    """Fit images [B, 3, H, W] into a square [B, 3, size, size], aspect kept, centred on black."""
+    height, width = images.shape[-2:]
+    if height == width == size:
+        return images
+    scale = size / max(height, width)
+    inner_height, inner_width = max(1, round(height * scale)), max(1, round(width * scale))
+    images = F.interpolate(images, (inner_height, inner_width), mode="bilinear", antialias=True)
+    top, left = (size - inner_height) // 2, (size - inner_width) // 2
+    return F.pad(images, (left, size - inner_width - left, top, size - inner_height - top))
+
+
+def as_unit(images: Tensor) -> Tensor:
+    """Bring pixels, bytes or already in [0, 1], to floats in [0, 1]."""
+    return images.float() if images.is_floating_point() else images.float() / 255
+
+
+def quantile_range(low: Any, high: Any) -> Tensor:
+    """Width of the range that LeRobot's quantile normalization maps to [-1, 1], its rule for none included."""
+    low, high = (torch.as_tensor(edge, dtype=torch.float32, device="cpu") for edge in (low, high))
+    return torch.where(high == low, EMPTY_RANGE, high - low)
+
+
+class NanoPolicy(PreTrainedPolicy):
+    """A small vision-language-action policy: flow matching over a chunk of actions."""
+
+    config_class = NanoConfig
+    name = "nano"
+    anchor_scale: Tensor
+
+    def __init__(self, config: NanoConfig, **kwargs: Any) -> None:
+        """Build the policy from its configuration.
+
+        Args:
+            config: Configuration with the features filled in.
+            **kwargs: What LeRobot's factory adds. Of it, `dataset_stats` sets the anchor, because there those
+                statistics are also the processors'.
+        """
+        super().__init__(config)
+        config.validate_features()
+        self.config: NanoConfig = config
+        # Sorted: a dataset that lists its cameras in another order must not permute them.
+        self.cameras = sorted(config.image_features)
+        self.action_dim: int = config.action_feature.shape[0]
+        self.relative = config.relative_dimensions(self.action_dim)
+        self.network = NanoNetwork(config, len(self.cameras), config.robot_state_feature.shape[0], self.action_dim)
+        self.register_buffer("anchor_scale", torch.zeros(self.action_dim))
+        stats = kwargs.get("dataset_stats") or {}
+        if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
+            self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
+        self.reset()
+
+    @classmethod
+    def _load_as_safetensor(cls, model: Self, model_file: str, map_location: str, strict: bool) -> Self:
+        # LeRobot's default of strict=False would leave random weights where the file has none.
+        return super()._load_as_safetensor(model, model_file, map_location, True)
+
+    def get_optim_params(self) -> Iterator[nn.Parameter]:
+        """Return everything that learns, as one group."""
+        return self.parameters()
+
+    def reset(self) -> None:
+        """Forget the queued actions, at the start of an episode."""
+        self._queue: deque[tuple[Tensor, Tensor]] = deque()  # an action, and the state it counts from
+
+    def set_anchor(self, state_q01: Any, state_q99: Any, action_q01: Any, action_q99: Any) -> None:
+        """Tell the policy the ranges by which its processors normalize (`select_action` says what for).
+
+        Args:
+            state_q01: Lower quantile of the state [state_dim], tensor or array.
+            state_q99: Upper quantile of the state [state_dim].
+            action_q01: Lower quantile of the (relative) actions [action_dim].
+            action_q99: Upper quantile of the (relative) actions [action_dim].
+        """
+        if any(self.relative):
+            ratio = quantile_range(state_q01, state_q99)[: self.action_dim] / quantile_range(action_q01, action_q99)
+            self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
+
+    def loss_elements(self, batch: Batch) -> Tensor:
+        """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
+
+        Noise and times are drawn from torch's global generator; in training mode also noise on the proprioception.
+        """
+        actions = batch[ACTION].float()
+        noise = torch.randn_like(actions)
+        # Early times decide where the chunk goes, late ones only polish it. So the share of noise follows pi0's
+        # Beta(1.5, 1), drawn by inverting its distribution function.
+        time = 1 - torch.rand(actions.shape[0], device=actions.device) ** (2 / 3)
+        blend = torch.lerp(noise, actions, time[:, None, None])
+        velocity = self.network.velocity(self._encode(batch, noisy=self.training), blend, time)
+        return (velocity.float() - (actions - noise)).square()
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
+        elements = self.loss_elements(batch)
+        padded = batch.get(f"{ACTION}_is_pad")
+        if padded is None:
+            return elements.mean(), {}
+        real = ~padded.unsqueeze(-1).expand_as(elements)
+        return torch.where(real, elements, 0.0).sum() / real.sum().clamp_min(1), {}
+
+    @torch.no_grad()
+    def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+        """Let a chunk of normalized actions flow out of noise.
+
+        Args:
+            batch: Pre-processed observation.
+            noise: Where to start [B, chunk, action_dim]; drawn if not given.
+
+        Returns:
+            Actions [B, chunk, action_dim], relative to the state of `batch` where they are relative.
+        """
+        context = self._encode(batch, noisy=False)
+        state = batch[OBS_STATE]
+        steps = self.config.denoise_steps
+        if noise is None:
+            noise = torch.randn(state.shape[0], self.config.chunk_size, self.action_dim, device=state.device)
+        actions = noise.float()
+        for step in range(steps):
+            time = torch.full((state.shape[0],), step / steps, device=state.device)
+            actions = actions + self.network.velocity(context, actions, time).float() / steps
+        return actions
+
+    @torch.no_grad()
+    def select_action(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+        """Return the next action [B, action_dim], predicting a new chunk when the queue is empty.
+
+        A relative action counts from the state s0 in which its chunk was predicted, but LeRobot's post-processor adds
+        the latest state s. The queue would drift, so the action carries the difference s0 - s, rescaled from
+        the state's normalization to the action's.
+        """
+        state = batch[OBS_STATE].float()
+        if not self._queue:
+            if any(self.relative) and self.config.n_action_steps > 1 and not self.anchor_scale.any():
+                raise HoldfastError("Queued relative actions need set_anchor to be called first, or n_action_steps=1.")
+            chunk = self.predict_action_chunk(batch, noise=noise)[:, : self.config.n_action_steps]
+            self._queue.extend((action, state) for action in chunk.unbind(dim=1))
+        action, anchor = self._queue.popleft()
+        if not any(self.relative):
+            return action
+        return action + (anchor - state)[:, : self.action_dim] * self.anchor_scale
+
+    def _encode(self, batch: Batch, noisy: bool) -> Context:
+        missing = [key for key in (*self.cameras, OBS_STATE, OBS_LANGUAGE_TOKENS) if key not in batch]
+        if missing:
+            raise HoldfastError(f"The batch lacks {missing}, it has {sorted(batch)}.")
+        size = self.config.image_size
+        images = torch.stack([resize_with_pad(as_unit(batch[key]), size) for key in self.cameras], dim=1)
+        state = batch[OBS_STATE].float()
+        if noisy:
+            state = state + self.config.state_noise * torch.randn_like(state)
+        return self.network.encode(
+            2 * images - 1, state, batch[OBS_LANGUAGE_TOKENS], batch[OBS_LANGUAGE_ATTENTION_MASK].bool()
+        )

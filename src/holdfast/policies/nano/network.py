@@ -1,0 +1,203 @@
+"""The network of `nano`: what is seen, felt and said becomes a context, under which noise flows to actions.
+
+Plain and small on purpose. Convolutions read the images, because from few demonstrations their locality is worth more
+than the freedom of patches. Tokens of all cameras, the instruction and the proprioception meet in a transformer
+encoder. A transformer decoder predicts the velocity of the action chunk (flow matching).
+"""
+
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.policies.nano.configuration_nano import GROUPS, STRIDE, NanoConfig
+
+TIME_FREQUENCIES = 32
+
+
+class Memory(NamedTuple):
+    """Keys and values of one attention, each [B, heads, N, width / heads]."""
+
+    keys: Tensor
+    values: Tensor
+
+
+class Context(NamedTuple):
+    """What the decoder attends to: one memory per decoder layer, and which entries are real [B, 1, 1, N]."""
+
+    memories: list[Memory]
+    mask: Tensor
+
+
+class Attention(nn.Module):
+    """Multi-head attention to a memory, which is made once and may be attended to many times."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.output = nn.Linear(width, width)
+
+    def memorize(self, x: Tensor) -> Memory:
+        """Make the memory of x [B, N, width]."""
+        keys, values = self.key_value(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return Memory(keys, values)
+
+    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """Attend from x [B, L, width] to the memory where `mask` is true, or causally."""
+        queries = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        read = F.scaled_dot_product_attention(queries, *memory, attn_mask=mask, is_causal=causal)
+        return self.output(read.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Sequential):
+    """Two linear layers, four times as wide in between."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each normalized before and added to its input."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm_self = nn.LayerNorm(width)
+        self.attend_self = Attention(width, heads)
+        self.norm_feed = nn.LayerNorm(width)
+        self.feed = FeedForward(width)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Refine the tokens x [B, N, width]; `mask` [B, 1, 1, N] is true for those that may be attended to."""
+        y = self.norm_self(x)
+        x = x + self.attend_self(y, self.attend_self.memorize(y), mask)
+        return x + self.feed(self.norm_feed(x))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention over the chunk, attention to the context, feed-forward.
+
+    Causal, so that a step depends on earlier ones only: padding behind the end of an episode cannot leak into the
+    loss of real steps, and at inference the executed first steps do not hang on the tail that is thrown away.
+    """
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm_self = nn.LayerNorm(width)
+        self.attend_self = Attention(width, heads)
+        self.norm_context = nn.LayerNorm(width)
+        self.attend_context = Attention(width, heads)
+        self.norm_feed = nn.LayerNorm(width)
+        self.feed = FeedForward(width)
+
+    def forward(self, x: Tensor, memory: Memory, mask: Tensor) -> Tensor:
+        """Refine the steps x [B, chunk, width] by a memory of the context."""
+        y = self.norm_self(x)
+        x = x + self.attend_self(y, self.attend_self.memorize(y), causal=True)
+        x = x + self.attend_context(self.norm_context(x), memory, mask)
+        return x + self.feed(self.norm_feed(x))
+
+
+class ConvStage(nn.Module):
+    """A residual block that halves the image.
+
+    GroupNorm, since statistics over a batch would differ between a batch of one task, a mixed one and a single
+    observation. The shortcut pools before its 1x1 convolution instead of striding it: no pixel is skipped, and
+    the backward pass of the strided kind corrupts memory on CPUs when three channels come last (torch 2.11).
+    """
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__()
+        self.shortcut = nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(channels_in, channels_out, 1))
+        self.body = nn.Sequential(
+            nn.Conv2d(channels_in, channels_out, 3, stride=2, padding=1),
+            nn.GroupNorm(GROUPS, channels_out),
+            nn.SiLU(),
+            nn.Conv2d(channels_out, channels_out, 3, padding=1),
+            nn.GroupNorm(GROUPS, channels_out),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [N, channels_in, H, W] to [N, channels_out, H / 2, W / 2]."""
+        return F.silu(self.shortcut(x) + self.body(x))
+
+
+def embedding(*shape: int) -> nn.Parameter:
+    """A learned table that starts small beside the features it is added to."""
+    return nn.Parameter(0.02 * torch.randn(shape))
+
+
+class NanoNetwork(nn.Module):
+    """Velocity of an action chunk, given images, proprioception and an instruction."""
+
+    frequencies: Tensor
+
+    def __init__(self, config: NanoConfig, cameras: int, state_dim: int, action_dim: int) -> None:
+        super().__init__()
+        width = config.width
+        channels = (3, width // 8, width // 4, width // 2, width)
+        self.vision = nn.Sequential(*(ConvStage(*pair) for pair in pairwise(channels)))
+        self.place = embedding((config.image_size // STRIDE) ** 2, width)
+        self.camera = embedding(cameras, 1, width)
+        self.word = nn.Embedding(config.vocabulary, width)
+        self.word_order = embedding(config.max_tokens, width)
+        self.state = nn.Linear(state_dim, width)
+        self.encoder = nn.ModuleList(EncoderLayer(width, config.heads) for _ in range(config.encoder_layers))
+        self.norm_context = nn.LayerNorm(width)
+
+        self.action_in = nn.Linear(action_dim, width)
+        self.step = embedding(config.chunk_size, width)
+        # From one radian to a thousand over the unit of time: coarse to finer than any number of Euler steps.
+        frequencies = torch.logspace(0, 3, TIME_FREQUENCIES)
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.time = nn.Sequential(nn.Linear(2 * TIME_FREQUENCIES, width), nn.SiLU(), nn.Linear(width, width))
+        self.decoder = nn.ModuleList(DecoderLayer(width, config.heads) for _ in range(config.decoder_layers))
+        self.norm_out = nn.LayerNorm(width)
+        self.action_out = nn.Linear(width, action_dim)
+
+    def encode(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor) -> Context:
+        """Read one observation per sample.
+
+        Args:
+            images: All cameras [B, cameras, 3, S, S], values in [-1, 1].
+            state: Normalized proprioception [B, state_dim].
+            tokens: Word buckets of the instruction [B, max_tokens].
+            words: Which tokens are words, not padding [B, max_tokens], bool.
+
+        Returns:
+            The context, ready for any number of calls of `velocity`.
+        """
+        # One pass over the images of all cameras, then [B, cameras, places, width].
+        seen = self.vision(images.flatten(0, 1)).flatten(2).transpose(1, 2).unflatten(0, images.shape[:2])
+        seen = (seen + self.place + self.camera).flatten(1, 2)
+        felt = self.state(state).unsqueeze(1)
+        said = self.word(tokens) + self.word_order
+        x = torch.cat([seen, felt, said], dim=1)
+        always = words.new_ones(words.shape[0], x.shape[1] - words.shape[1])
+        mask = torch.cat([always, words], dim=1)[:, None, None, :]
+        for layer in self.encoder:
+            x = layer(x, mask)
+        x = self.norm_context(x)
+        layers = (cast(DecoderLayer, layer) for layer in self.decoder)
+        return Context([layer.attend_context.memorize(x) for layer in layers], mask)
+
+    def velocity(self, context: Context, actions: Tensor, time: Tensor) -> Tensor:
+        """Tell where noisy actions flow.
+
+        Args:
+            context: What `encode` returned.
+            actions: Normalized actions on their way from noise [B, chunk, action_dim].
+            time: How far on their way, 0 (noise) to 1 (actions) [B].
+
+        Returns:
+            The velocity [B, chunk, action_dim].
+        """
+        phase = time[:, None] * self.frequencies
+        moment = self.time(torch.cat([phase.sin(), phase.cos()], dim=-1))
+        x = self.action_in(actions) + self.step + moment.unsqueeze(1)
+        for layer, memory in zip(self.decoder, context.memories, strict=True):
+            x = layer(x, memory, context.mask)
+        return self.action_out(self.norm_out(x))

@@ -1,0 +1,39 @@
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.cli import COMMANDS, main
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_neither_torch_nor_lerobot(command):
+    # What makes `--help` slow is importing them; looking at what was imported is a test that no busy machine fails.
+    code = (
+        "import sys\nfrom holdfast.cli import main\n"
+        f"try: main({[c for c in (command, '--help') if c]})\nexcept SystemExit as stop: assert not stop.code\n"
+        "heavy = {'torch', 'lerobot', 'mujoco', 'transformers'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
+
+
+def test_unknown_command_suggests_the_nearest(capsys):
+    assert main(["trian"]) == 2
+    assert "Did you mean 'train'" in capsys.readouterr().err
+
+
+def test_train_help_teaches(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    out = capsys.readouterr().out
+    assert not stop.value.code
+    for word in ("--stream", "--replay.ratio", "--norm.strategy", "examples:", "[[task]]"):
+        assert word in out

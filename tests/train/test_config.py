@@ -1,0 +1,170 @@
+import dataclasses
+import math
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.policies.config import AugmentConfig
+from holdfast.train.config import (
+    CheckpointConfig,
+    LogConfig,
+    NormConfig,
+    OptimConfig,
+    ReplayConfig,
+    TrainConfig,
+    plain,
+)
+
+NAN, INF = math.nan, math.inf
+SECTIONS = {
+    "replay": ReplayConfig,
+    "norm": NormConfig,
+    "optim": OptimConfig,
+    "augment": AugmentConfig,
+    "checkpoint": CheckpointConfig,
+    "log": LogConfig,
+}
+BAD = {
+    "replay.ratio": (0, -0.1, 1.01, NAN),
+    "replay.frequency": (-0.1, 1, 1.5, NAN),
+    "replay.share": ("", "equally", "Equal"),
+    "replay.coin": ("", "fair"),
+    "replay.selection": ("", "best"),
+    "replay.weights": ({"single": 0}, {"single": 1.0, "bimanual": -2.0}, {"single": NAN}),
+    "norm.strategy": ("", "frozen_first", "none"),
+    "norm.floor": (-0.1, 1.1, NAN),
+    "norm.limit": (1, 0, -5, NAN),
+    "optim.lr": (0, -1e-4, NAN),
+    "optim.final": (-0.1, 1.1, NAN),
+    "optim.warmup": (-1,),
+    "optim.beta1": (-0.1, 1, NAN),
+    "optim.beta2": (-0.1, 1, NAN),
+    "optim.eps": (0, -1e-8, NAN),
+    "optim.weight_decay": (-0.1, NAN),
+    "optim.clip": (0, -1, NAN),
+    "optim.ema": (-0.1, 1, 1.5, NAN),
+    "optim.accumulate": (0, -1),
+    "optim.precision": ("", "fp16"),
+    "augment.shift": (-0.1, 1, NAN),
+    "augment.brightness": (-0.1, 1, NAN),
+    "augment.contrast": (-0.1, 1, NAN),
+    "augment.saturation": (-0.1, 1, NAN),
+    "checkpoint.every": (0, -1),
+    "checkpoint.keep": (0, -1),
+    "log.every": (0, -1),
+    "method": ("", "replay"),
+    "steps": (0, -1),
+    "batch_size": (0, -1),
+    "seed": (-1,),
+    "idle": ("", "held"),
+}
+GOOD = {
+    "replay.ratio": (0.002, 1),
+    "replay.frequency": (0, 0.99),
+    "replay.share": ("equal", "group", "frames"),
+    "replay.coin": ("plain", "stratified"),
+    "replay.weights": ({}, {"mine": 0.1}),
+    "norm.strategy": ("per-task", "frozen-first", "mixed", "calibrated"),
+    "norm.floor": (0, 1),
+    "norm.limit": (1.01, INF),
+    "optim.lr": (None, 1e-9),
+    "optim.final": (0, 1),
+    "optim.warmup": (0,),
+    "optim.beta1": (0,),
+    "optim.beta2": (0, 0.999),
+    "optim.weight_decay": (0,),
+    "optim.ema": (0, 0.9999),
+    "optim.precision": ("auto", "fp32", "bf16"),
+    "augment.shift": (0, 0.99),
+    "method": ("er", "sequential", "joint", "finetune"),
+    "steps": (1,),
+    "batch_size": (1,),
+    "seed": (0,),
+    "idle": ("hold", "mask"),
+}
+
+
+def build(flag, value):
+    section, _, name = flag.rpartition(".")
+    return SECTIONS[section](**{name: value}) if section else TrainConfig(stream="s", **{name: value})
+
+
+def pairs(table):
+    return [pytest.param(flag, value, id=f"{flag}={value}") for flag, values in table.items() for value in values]
+
+
+@pytest.mark.parametrize(("flag", "value"), pairs(BAD))
+def test_a_bad_value_is_refused_with_the_flags_name_and_the_value(flag, value):
+    with pytest.raises(HoldfastError) as caught:
+        build(flag, value)
+    assert f"--{flag} " in str(caught.value)
+    assert str(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("flag", "value"), pairs(GOOD))
+def test_a_value_on_the_edge_is_accepted(flag, value):
+    assert getattr(build(flag, value), flag.split(".")[-1]) == value
+
+
+def test_every_field_with_a_limited_range_is_tested_here():
+    free = {
+        "norm.allow", "log.tensorboard", "log.wandb", "stream", "output", "data_root", "tasks", "policy", "device",
+        "dry_run", "json", *SECTIONS,
+    }  # fmt: skip
+    flags = {f.name for f in dataclasses.fields(TrainConfig)}
+    flags |= {f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in dataclasses.fields(kind)}
+    assert flags - free == set(BAD)
+
+
+def test_a_stream_is_needed():
+    with pytest.raises(HoldfastError, match="--stream must be given"):
+        TrainConfig()
+
+
+@pytest.mark.parametrize(("batch_size", "parts"), [(10, 3), (4, 8)])
+def test_a_batch_must_be_cut_evenly(batch_size, parts):
+    with pytest.raises(HoldfastError, match=rf"--optim\.accumulate must be a divisor of .*{batch_size}, got {parts}"):
+        TrainConfig(stream="s", batch_size=batch_size, optim=OptimConfig(accumulate=parts))
+
+
+def test_json_is_the_form_of_a_dry_run():
+    with pytest.raises(HoldfastError, match="--json must be given together with --dry-run"):
+        TrainConfig(stream="s", json=True)
+    assert TrainConfig(stream="s", json=True, dry_run=True).json
+
+
+def test_a_close_word_is_suggested():
+    with pytest.raises(HoldfastError, match=r"Did you mean 'frozen-first'\?.*per-task"):
+        NormConfig(strategy="frozen_first")
+
+
+def test_the_defaults_are_the_papers():
+    config = TrainConfig(stream="s")
+    assert (config.steps, config.batch_size, config.seed, config.method) == (4000, 128, 42, "er")
+    assert (config.replay.ratio, config.replay.frequency, config.replay.share) == (0.2, 0.2, "equal")
+    assert (config.optim.beta1, config.optim.beta2, config.optim.eps, config.optim.weight_decay) == (
+        0.9, 0.95, 1e-8, 1e-10,
+    )  # fmt: skip
+    assert (config.optim.warmup, config.optim.final, config.optim.clip, config.optim.ema) == (200, 0.1, 1.0, 0.998)
+    assert config.norm.strategy == "frozen-first"
+    assert config.idle == "hold"
+
+
+@pytest.mark.parametrize(
+    ("changes", "folder"),
+    [
+        ({"stream": "single_arm"}, "runs/single_arm-er"),
+        ({"stream": "some/where/kitchen.toml", "method": "joint"}, "runs/kitchen-joint"),
+        ({"stream": "single_arm", "output": "elsewhere/mine"}, "elsewhere/mine"),
+    ],
+)
+def test_the_runs_folder_is_named_after_stream_and_method_unless_given(changes, folder):
+    assert TrainConfig(**changes).folder == folder
+
+
+def test_plain_values_are_all_the_way_down():
+    found = plain(TrainConfig(stream="s", tasks=["a"]))
+    assert found["replay"]["weights"] == {"bimanual": 2.0, "single": 1.0}
+    assert found["policy"] == {"type": "nano", "path": None, "options": {}}
+    assert found["tasks"] == ["a"]
+    assert plain((1, {2: (3,)})) == [1, {"2": [3]}]
