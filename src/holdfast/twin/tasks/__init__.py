@@ -14,6 +14,7 @@ TASKS = {
     "stack_bowls": "holdfast.twin.tasks.stack_bowls:StackBowls",
     "press_button": "holdfast.twin.tasks.press_button:PressButton",
     "hang_cup": "holdfast.twin.tasks.hang_cup:HangCup",
+    "push_box": "holdfast.twin.tasks.push_box:PushBox",
     "cook_bread": "holdfast.twin.tasks.cook_bread:CookBread",
     "fold_towel": "holdfast.twin.tasks.fold_towel:FoldTowel",
 }
