@@ -15,8 +15,11 @@ TASKS = {
     "press_button": "holdfast.twin.tasks.press_button:PressButton",
     "hang_cup": "holdfast.twin.tasks.hang_cup:HangCup",
     "push_box": "holdfast.twin.tasks.push_box:PushBox",
+    "pack_bag": "holdfast.twin.tasks.pack_bag:PackBag",
     "cook_bread": "holdfast.twin.tasks.cook_bread:CookBread",
     "fold_towel": "holdfast.twin.tasks.fold_towel:FoldTowel",
+    "fold_tshirt": "holdfast.twin.tasks.fold_tshirt:FoldTshirt",
+    "place_cola": "holdfast.twin.tasks.place_cola:PlaceCola",
 }
 
 

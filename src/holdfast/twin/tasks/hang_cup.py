@@ -23,8 +23,8 @@ from holdfast.twin.objects import (
 )
 from holdfast.twin.task import Scorer, Spread, TwinTask
 
-CUP, CUP_SPREAD, CUP_TURN = (0.27, 0.26), 0.045, 0.45
-RACK, RACK_SPREAD, RACK_TURN = (0.40, 0.03), 0.025, 0.2
+CUP, CUP_SPREAD, CUP_TURN = (0.27, 0.26), 0.05, 0.5
+RACK, RACK_SPREAD, RACK_TURN = (0.40, 0.03), 0.03, 0.25
 RADIUS, HEIGHT, HALF, BASE = 0.030, 0.080, 0.0025, 0.003  # outer radius, height, half the wall, half the bottom
 OUT, LOOP, ROD = 0.036, 0.052, 0.004  # the handle: how far it sticks out, its height, radius of its rod
 HOLE = np.array([RADIUS - 2 * HALF + OUT / 2, 0, HEIGHT / 2])  # middle of the handle's hole
