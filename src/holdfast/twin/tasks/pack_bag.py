@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.twin.arm import SIDES
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
-from holdfast.twin.objects import BOX, CYLINDER, DRAWN, SOLID, add_material, fixed_body, free_body
+from holdfast.twin.objects import BOX, DRAWN, HIDDEN, SOLID, add_material, fixed_body, free_body
 from holdfast.twin.task import Scorer, Spread, TwinTask
 
 BAG, BAG_SPREAD, BAG_TURN = (0.34, -0.26), 0.05, 0.4
@@ -172,14 +172,18 @@ def add_carton(spec: mujoco.MjSpec) -> None:
 
 
 def add_bag(spec: mujoco.MjSpec) -> None:
-    """A free, filled paper bag with a folded top and a sticker, its origin at the middle of the underside."""
+    """A free, filled paper bag, its origin at the middle of the underside; touched as a block."""
     add_material(spec, "paper", (0.88, 0.72, 0.50), gloss=0.05)
-    add_material(spec, "fold", (0.70, 0.52, 0.32), gloss=0.05)
+    add_material(spec, "fold", (0.72, 0.54, 0.34), gloss=0.05)
     add_material(spec, "sticker", (0.80, 0.22, 0.16), gloss=0.2)
     bag = free_body(spec, "bag", [*BAG, 0.001])
     depth, width, half = BAG_SIZE
-    bag.add_geom(type=BOX, size=BAG_SIZE, pos=[0, 0, half], material="paper", mass=0.08, **SOLID)
-    bag.add_geom(type=BOX, size=[depth, 0.003, 0.004], pos=[0, 0, 2 * half + 0.004], material="fold", **DRAWN)
-    bag.add_geom(
-        type=CYLINDER, size=[0.010, 0.0005, 0], pos=[0, width / 2 + 0.002, 2 * half], material="sticker", **DRAWN
-    )
+    bag.add_geom(type=BOX, size=BAG_SIZE, pos=[0, 0, half], mass=0.08, **SOLID, **HIDDEN)
+    shoulder, ridge = 0.042, 0.056
+    outline = ((width, 0), (width, shoulder), (0.003, ridge))
+    corners = [[x, sign * y, z] for x in (-depth, depth) for y, z in outline for sign in (-1, 1)]
+    spec.add_mesh(name="bag", uservert=np.ravel(corners))
+    bag.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="bag", material="paper", **DRAWN)
+    bag.add_geom(type=BOX, size=[depth, 0.003, 0.003], pos=[0, 0, ridge + 0.002], material="fold", **DRAWN)
+    for sign in (-1, 1):
+        bag.add_geom(type=BOX, size=[0.001, 0.009, 0.009], pos=[sign * depth, 0, 0.026], material="sticker", **DRAWN)
