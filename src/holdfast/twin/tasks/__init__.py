@@ -20,6 +20,7 @@ TASKS = {
     "fold_towel": "holdfast.twin.tasks.fold_towel:FoldTowel",
     "fold_tshirt": "holdfast.twin.tasks.fold_tshirt:FoldTshirt",
     "place_cola": "holdfast.twin.tasks.place_cola:PlaceCola",
+    "place_fruits": "holdfast.twin.tasks.place_fruits:PlaceFruits",
 }
 
 

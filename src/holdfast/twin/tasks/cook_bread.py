@@ -23,7 +23,7 @@ from holdfast.twin.objects import (
 from holdfast.twin.task import Scorer, Spread, TwinTask
 
 BREAD, POT, TOWEL = (0.30, 0.25), (0.38, -0.22), (0.34, 0.0)
-SPREAD, TOWEL_SPREAD, TURN = 0.043, 0.02, 0.4
+SPREAD, TOWEL_SPREAD, TURN = 0.048, 0.02, 0.4
 HANDLE_TURN = -1.05  # a pot of this yaw has its handle towards the right shoulder
 BREAD_HALF = (0.040, 0.022, 0.020)
 RADIUS, HEIGHT, HALF = 0.065, 0.05, 0.0025  # of the pot: its wall's middle, its height, half the wall's thickness
