@@ -37,7 +37,11 @@ class PushBox(TwinTask):
         add_material(spec, "area", (0.96, 0.78, 0.74), gloss=0.0)
         add_material(spec, "line", (0.85, 0.15, 0.12), gloss=0.0)
         box = free_body(spec, "box", [*START, 0.001])
-        box.add_geom(type=BOX, size=[HALF, HALF, HEIGHT / 2], pos=[0, 0, HEIGHT / 2], material="box", mass=0.2, **SOLID)
+        # Smooth underneath, and in charge of that contact: were the product of the frictions of pad and table above 1,
+        # a pad that bends down a little would jam the box against the table.
+        smooth = {**SOLID, "friction": [0.4, 0.005, 0.0005], "priority": 1}
+        middle = [0, 0, HEIGHT / 2]
+        box.add_geom(type=BOX, size=[HALF, HALF, HEIGHT / 2], pos=middle, material="box", mass=0.2, **smooth)
         box.add_geom(type=BOX, size=[0.020, 0.014, 0.0005], pos=[0, 0, HEIGHT], material="label", **DRAWN)
         area = fixed_body(spec, "area", [*AREA, 0])
         area.add_geom(type=BOX, size=[AREA_HALF, AREA_HALF, 0.0004], material="area", **DRAWN)
