@@ -133,6 +133,10 @@ class Driver:
         yield from self.move(self.position + rise * UP, speed=0.3)
         yield from self.move(HOME[self.side], ik.down(), speed=0.35, opening=opening)
 
+    def shares(self, seconds: float) -> Iterator[float]:
+        """Shares of the way, from above 0 to 1 with minimum jerk, for paths a task draws itself."""
+        return (x**3 * (10 - 15 * x + 6 * x * x) for x in self._ramp(seconds, at_least=2))
+
     # Poses
 
     def down(self, position: Point, yaw: float, also: Sequence[Point] = ()) -> np.ndarray:

@@ -117,20 +117,19 @@ class FoldTowelScorer(Scorer):
 
     def __init__(self, task: FoldTowel) -> None:
         super().__init__(task.world, task.record)
-        self.task, self._start = task, task.grid()
+        self.task = task
 
     def check(self) -> bool:
         """Look at hand and corners."""
         cloth, towel = self.task.towel, self.task.grid()
-        top, bottom = towel[TOP, RIGHT], towel[BOTTOM, RIGHT]
+        top = towel[TOP, RIGHT]
         held = cloth.held("left")
         holds_top, holds_bottom = (row * COLUMNS + RIGHT in held for row in (TOP, BOTTOM))
         gaps = self.task.gaps()
         self.reach("top_corner_reached", math.dist(cloth.pinch_point("left"), top) < 0.03)
         self.reach("top_corner_grasped", holds_top and top[2] > 0.02)
         self.reach("top_corner_moved", holds_top and gaps[TOP, RIGHT] < 0.04)
-        moved = math.dist(bottom[:2], self._start[BOTTOM, RIGHT][:2]) > 0.05
-        self.reach("bottom_corner_moved", holds_bottom and moved)
+        self.reach("bottom_corner_moved", holds_bottom and gaps[BOTTOM, RIGHT] < 0.04)
         aligned = gaps[:, RIGHT].max() < ALIGNED and gaps.mean() < 0.02
         folded = aligned and towel[..., 2].max() < 0.045 and cloth.free
         self.reach("folded", self.steady("folded", folded))
