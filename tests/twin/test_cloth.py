@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from holdfast.twin.arm import SIDES
 from holdfast.twin.cloth import flat
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import UP, Driver, Drivers, Expert, Script
@@ -15,6 +16,7 @@ from holdfast.twin.scripted import run
 from holdfast.twin.tasks.fold_towel import COLUMNS, PINCH, RIGHT, ROWS, SPACING, TOP, FoldTowel
 
 CORNER = TOP * COLUMNS + RIGHT
+SIDEWAYS = np.array([0.0, 1.0, 0.0])
 
 
 @pytest.fixture
@@ -114,3 +116,25 @@ def test_threads_do_not_stretch(towel):
         for axis, rest in enumerate(SPACING):
             longest = max(longest, np.linalg.norm(np.diff(grid, axis=axis), axis=2).max() / rest)
     assert longest < 1.15
+
+
+def test_cloth_pulled_apart_by_two_hands_stays_whole(env_of):
+    env = env_of("fold_tshirt")
+    env.reset(0, "nominal")
+
+    def scripts(hands: Drivers) -> dict[str, Script]:
+        def pull(hand: Driver) -> Script:
+            yield from env.task.grasp_sides({hand.side: hand})
+            yield from hand.wait(lambda: all(env.task.shirt.held(side) for side in SIDES))
+            yield from hand.move(hand.position + (0.10 if hand.side == "left" else -0.10) * SIDEWAYS + 0.05 * UP)
+            yield from hand.wait(seconds=1)
+            yield from env.task.release(hand)
+            yield from hand.wait(seconds=1)
+
+        return {side: pull(hand) for side, hand in hands.items()}
+
+    run(env, Expert(env.world, scripts))
+    points = env.task.shirt.vertices
+    assert np.isfinite(points).all()
+    assert points[:, 2].max() < 0.05
+    assert np.ptp(points[:, 1]) < 0.35

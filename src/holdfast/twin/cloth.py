@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Collection, Sequence
 
 import mujoco
@@ -19,8 +18,6 @@ import numpy as np
 from holdfast.twin.world import World
 
 type Vertex = tuple[int, int]  # row and column in the grid from which a cloth is cut
-
-warnings.filterwarnings("ignore", message="flex .* is not rigid")  # threads keep its shape, not the flex itself
 
 CLOSED, OPENED = 0.010, 0.022  # openings (m) below which fingers take hold and above which they let go
 PINCH_DEPTH = 0.008  # the pinch point lies this far beyond the tool centre point, just short of the fingertips
@@ -76,6 +73,7 @@ def add_cloth(
         elem=triangles,
         rgba=[*colour, 1],
         selfcollide=0,
+        damping=1e-6,  # none to speak of; without any, the compiler warns of a flex that nothing keeps in shape
         **_CONTACT,
     )
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 0.1], **_UNSEEN, **_CONTACT)
