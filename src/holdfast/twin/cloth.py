@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -32,7 +32,7 @@ _UNSEEN = {"rgba": [0, 0, 0, 0], "group": 5}
 def add_cloth(
     spec: mujoco.MjSpec,
     name: str,
-    vertices: Collection[Vertex],
+    vertices: Sequence[Vertex],
     spacing: Sequence[float],
     centre: Sequence[float],
     mass: float,
@@ -42,8 +42,8 @@ def add_cloth(
 
     Args:
         spec: The cell.
-        name: Of the cloth and its material.
-        vertices: Sorted points of the grid that belong to it; (0, 0) need not be among them.
+        name: Of the cloth.
+        vertices: The points of the grid that belong to it.
         spacing: Distance between rows (along x) and between columns (along y).
         centre: Where the middle of its bounding box lies on the table.
         mass: Of the whole cloth.
@@ -94,9 +94,9 @@ def add_pinches(spec: mujoco.MjSpec, name: str, sides: Sequence[str], most: int)
         )
 
 
-def flat(vertices: Collection[Vertex], spacing: Sequence[float]) -> np.ndarray:
+def flat(vertices: Sequence[Vertex], spacing: Sequence[float]) -> np.ndarray:
     """Positions (n, 2) of the vertices of a cloth lying flat, about the middle of its bounding box."""
-    grid = np.array(sorted(vertices), float)
+    grid = np.array(vertices, float)
     return (grid - (grid.min(0) + grid.max(0)) / 2) * spacing
 
 
@@ -127,11 +127,11 @@ class Cloth:
     def place(self, xy: Sequence[float] | np.ndarray, yaw: float) -> None:
         """Lay it flat about a point of the table, held by nobody."""
         model, data = self.world.model, self.world.data
-        flat = model.body_pos[self._bodies][:, :2]
+        rest = model.body_pos[self._bodies][:, :2]
         cos, sin = math.cos(yaw), math.sin(yaw)
-        shift = flat @ np.array([[cos, sin], [-sin, cos]]) + xy - model.body_pos[self._frame][:2] - flat
+        shift = rest @ np.array([[cos, sin], [-sin, cos]]) + xy - model.body_pos[self._frame][:2] - rest
         address = model.jnt_qposadr[model.body_jntadr[self._bodies.start]]
-        joints = data.qpos[address : address + 3 * len(flat)].reshape(-1, 3)  # a view; zero is the flat cloth
+        joints = data.qpos[address : address + 3 * len(rest)].reshape(-1, 3)  # a view; zero is the flat cloth
         joints[:, :2] = shift
         self._held = dict.fromkeys(self._held, ())
         self._ready = set(self._held)
@@ -182,7 +182,7 @@ class Cloth:
         self._held[side] = tuple(near[: len(self._slots[side])])
 
 
-def _weave(vertices: Collection[Vertex]) -> tuple[list[int], dict[tuple[int, int], float]]:
+def _weave(vertices: Sequence[Vertex]) -> tuple[list[int], dict[tuple[int, int], float]]:
     """Triangles as a flat list, and threads with their greatest length as a share of that in the flat sheet."""
     number = {vertex: n for n, vertex in enumerate(vertices)}
     triangles: list[int] = []

@@ -16,7 +16,7 @@ from holdfast.twin.world import World
 CENTRE = (0.32, 0.13)
 SPREAD, TURN = 0.035, 0.2
 ROWS, COLUMNS = 10, 7  # row 0 is the edge near the robot, column 0 the right one
-SPACING = (0.030, 0.0283)  # not square: two corners of a square would drag the third along
+SPACING = (0.030, 0.0283)  # together 0.27 x 0.17 m
 REACH = (0.022, 0.022, 0.022)
 TOP, BOTTOM, RIGHT, LEFT = ROWS - 1, 0, 0, COLUMNS - 1
 GREY_BLUE = (0.45, 0.53, 0.62)
