@@ -106,10 +106,10 @@ class Driver:
                 return
             yield
 
-    def pick(self, position: Point, yaw: float, lift: float = 0.10) -> Script:
+    def pick(self, position: Point, yaw: float, lift: float = 0.10, opening: float = OPEN) -> Script:
         """Open the hand, reach down to a point, close, and lift."""
         point = np.array(position, float)
-        yield from self.move(point + 0.08 * UP, self.down(point, yaw, also=[point + lift * UP]), opening=OPEN)
+        yield from self.move(point + 0.08 * UP, self.down(point, yaw, also=[point + lift * UP]), opening=opening)
         yield from self.move(point, speed=0.12)
         yield from self.grip(0.0)
         yield from self.wait(seconds=0.15)

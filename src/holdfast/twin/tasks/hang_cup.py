@@ -23,12 +23,12 @@ from holdfast.twin.objects import (
 )
 from holdfast.twin.task import Scorer, Spread, TwinTask
 
-CUP, CUP_SPREAD, CUP_TURN = (0.27, 0.26), 0.05, 0.5
+CUP, CUP_SPREAD, CUP_TURN = (0.27, 0.26), 0.06, 0.5
 RACK, RACK_SPREAD, RACK_TURN = (0.40, 0.03), 0.03, 0.25
 RADIUS, HEIGHT, HALF, BASE = 0.030, 0.080, 0.0025, 0.003  # outer radius, height, half the wall, half the bottom
 OUT, LOOP, ROD = 0.036, 0.052, 0.004  # the handle: how far it sticks out, its height, radius of its rod
 HOLE = np.array([RADIUS - 2 * HALF + OUT / 2, 0, HEIGHT / 2])  # middle of the handle's hole
-GRASP = np.array([0, 0, 0.058])
+GRASP, WIDE = np.array([0, 0, 0.058]), 0.085  # where to take the cup, and an opening that leaves room for it
 PEG_HEIGHT, PEG_LENGTH, PEG_TILT, PEG_RADIUS = 0.125, 0.065, math.radians(18), 0.0045
 PEG = PEG_LENGTH * np.array([0, math.cos(PEG_TILT), math.sin(PEG_TILT)])  # from its root at the post to its tip
 
@@ -72,7 +72,7 @@ class HangCup(TwinTask):
 
     def lift(self, hand: Driver) -> Script:
         """Take the cup across its body and raise it."""
-        yield from hand.pick(self.world.position("cup") + GRASP, self.world.yaw("cup"))
+        yield from hand.pick(self.world.position("cup") + GRASP, self.world.yaw("cup"), opening=WIDE)
 
     def carry(self, hand: Driver) -> Script:
         """Bring the handle before the tip of the peg and square to it, correcting by what is measured."""
@@ -80,7 +80,9 @@ class HangCup(TwinTask):
         along = (tip - self.world.site("peg_root")) / PEG_LENGTH
         rotation = hand.down(tip + GRASP - HOLE, self.world.yaw("rack"))
         for gap, speed in ((0.045, 0.25), (0.020, 0.12), (0.020, 0.08)):
-            yield from hand.bring("cup", tip + gap * along, HOLE, rotation, speed)
+            # The hole turns with the hand: without that, a cup that has to turn far would run into the peg.
+            offset = rotation @ hand.rotation.T @ (self.world.to_world("cup", HOLE) - hand.position)
+            yield from hand.move(tip + gap * along - offset, rotation, speed=speed)
             yield from hand.wait(seconds=0.2)
 
     def insert(self, hand: Driver) -> Script:
