@@ -17,7 +17,7 @@ help:
 setup: $(READY)
 
 # The lock decides every version. UV_PYTHON keeps uv from looking for (or downloading) another interpreter.
-$(READY): uv.lock pyproject.toml plugins/lerobot_policy_holdfast/pyproject.toml scripts/bootstrap.sh
+$(READY): uv.lock pyproject.toml $(wildcard plugins/*/pyproject.toml) scripts/bootstrap.sh
 	bash scripts/bootstrap.sh $(VENV)
 	UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON=$(RUN)/python $(RUN)/uv sync --frozen --inexact --all-packages
 	@touch $@

@@ -7,7 +7,7 @@ set -euo pipefail
 bin=$1
 names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyyaml-include gymnasium farama-notifications
   cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av torchcodec jsonlines termcolor rich
-  markdown-it-py mdurl pygments deepdiff)
+  markdown-it-py mdurl pygments deepdiff mujoco mujoco-core glfw pyopengl pillow)
 rm -rf wheels && mkdir -p wheels
 "$bin/uv" export --quiet --frozen --no-dev --no-hashes --no-emit-workspace >wheels/all.txt
 for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
@@ -23,7 +23,7 @@ echo '{"file_format_version":"1.0.0","ICD":{"library_path":"libEGL_nvidia.so.0"}
 cat >wheels/activate.sh <<'ACTIVATE'
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ -d "$here/site" ] || python3 -m pip install --quiet --no-deps --target "$here/site" "$here"/*.whl
-export PYTHONPATH=$here/site:$here/../src:$here/../plugins/lerobot_policy_holdfast/src
+export PYTHONPATH=$here/site:$here/../src:$here/../plugins/lerobot_policy_holdfast/src:$here/../plugins/lerobot_env_holdfast/src
 export LD_LIBRARY_PATH=$here/gl/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
 export __EGL_VENDOR_LIBRARY_FILENAMES=$here/gl/nvidia.json MUJOCO_GL=egl HF_HUB_OFFLINE=1
 ACTIVATE

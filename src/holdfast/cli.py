@@ -13,6 +13,9 @@ COMMANDS = {
     "train": "train a policy on a stream of tasks, one stage after the other",
     "doctor": "look for faults in datasets before they cost a training run",
     "metrics": "AS, BWT and FWT of a matrix of scores",
+    "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
+    "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
+    "twin": "scores and pictures of the simulated cell's tasks under scripted policies",
     "quickstart": "forgetting and its cure on a small generated stream, in minutes on a CPU",
 }
 

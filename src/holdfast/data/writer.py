@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,23 @@ import numpy as np
 from holdfast.data.source import ACTION, IMAGES, STATE
 
 
-@contextmanager
+@contextlib.contextmanager
 def dataset_writer(
-    root: Path, *, fps: int, names: Sequence[str], cameras: Sequence[str], height: int, width: int, robot: str
+    root: Path,
+    *,
+    fps: int,
+    names: Sequence[str],
+    cameras: Sequence[str],
+    height: int,
+    width: int,
+    robot: str,
+    full_colour: bool = False,
 ) -> Iterator[Any]:
-    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open."""
+    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open.
+
+    With `full_colour` the colours keep the resolution of the image instead of half of it: in small images of colourful
+    things that is worth 6 dB, whatever the bit rate. Not every browser plays such videos; LeRobot reads them.
+    """
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
@@ -34,7 +48,9 @@ def dataset_writer(
         # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
-        rgb_encoder=RGBEncoderConfig(vcodec="libsvtav1"),
+        rgb_encoder=RGBEncoderConfig(vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast")
+        if full_colour
+        else RGBEncoderConfig(vcodec="libsvtav1"),
     )
     try:
         yield dataset
@@ -58,3 +74,25 @@ def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np
     """One frame as LeRobot wants it; images are (height, width, 3) uint8 by camera name."""
     pixels = {IMAGES + name: image for name, image in images.items()}
     return {"task": task, STATE: state.astype(np.float32), ACTION: action.astype(np.float32), **pixels}
+
+
+def add_patiently(dataset: Any, sample: dict[str, Any], backlog: int = 60) -> None:
+    """Add a frame once the encoders have caught up with those before it.
+
+    Whoever has frames ready faster than they can be encoded would fill the memory with them, and at an episode's end
+    LeRobot waits two minutes for its encoders, then cuts the video off.
+    """
+    encoder = dataset.writer._streaming_encoder
+    # A dead encoder catches up with nothing; adding the frame then says why it died.
+    while any(q.qsize() > backlog and encoder._threads[key].is_alive() for key, q in encoder._frame_queues.items()):
+        time.sleep(0.002)
+    dataset.add_frame(sample)
+
+
+def merge_datasets(parts: Sequence[Path], root: Path) -> None:
+    """Join datasets of one kind into a new one, in order; videos are not encoded again."""
+    from lerobot.datasets.aggregate import aggregate_datasets
+
+    _quiet()
+    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that nothing switches off
+        aggregate_datasets([f"local/{p.name}" for p in parts], f"local/{root.name}", roots=list(parts), aggr_root=root)

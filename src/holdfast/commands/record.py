@@ -1,0 +1,119 @@
+"""`holdfast record`: expert demonstrations of the simulated cell as LeRobot datasets."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from holdfast import catalog
+from holdfast.errors import HoldfastError, unknown
+from holdfast.twin.tasks import TASKS
+
+FIRST_SEED = 1_000_000
+_HELP = """\
+Record demonstrations of the twin's experts into LeRobot v3 datasets, OUTPUT/<task>, each with its own layout, tempo and
+paths. Only demonstrations of full score are kept. Killed? Run the same command again: it goes on where it stopped and
+ends with the same data. A finished recording is left as it is.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast record --task stack_bowls --episodes 50 --output data
+  holdfast record --stream single_arm --episodes 100 --output data --processes 8
+  holdfast record --task fold_towel --episodes 20 --size 480x640 --output large
+then:
+  holdfast doctor data/stack_bowls
+  holdfast train --stream=single_arm --data_root=data
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast record`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast record",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--task", help=f"one of {', '.join(TASKS)}")
+    what.add_argument("--stream", help=f"all tasks of a stream: {', '.join(catalog.streams())}, or a .toml file")
+    parser.add_argument("--episodes", type=int, required=True, help="demonstrations of each task")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
+    parser.add_argument("--level", default="standard", help="how far objects stray: easy, standard, wide (standard)")
+    parser.add_argument("--size", default="96", help="of the images, like 96 or 480x640, height first (96)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that simulate and render side by side")
+    parser.add_argument(
+        "--seed", type=int, default=FIRST_SEED, help=f"first layout ({FIRST_SEED}, far from the layouts of trials)"
+    )
+    args = parser.parse_args(argv)
+    tasks = [args.task] if args.task else list(catalog.load_stream(args.stream, str(args.output)).names)
+    for task in tasks:
+        if task not in TASKS:
+            raise unknown("task of the twin", task, TASKS)
+    height, width = _size(args.size)
+    for flag, value in (("episodes", args.episodes), ("processes", args.processes)):
+        if value < 1:
+            raise HoldfastError(f"--{flag} must be at least 1, got {value}.")
+    if args.seed < 0:
+        raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
+    return _record(args, tasks, height, width)
+
+
+def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int) -> int:
+    from holdfast.twin.demonstrate import Order
+    from holdfast.twin.record import record
+    from holdfast.twin.task import LEVELS
+
+    if args.level not in LEVELS:
+        raise unknown("level", args.level, LEVELS)
+    console = Console(highlight=False)
+    for task in tasks:
+        order = Order(task, args.episodes, args.level, height, width, args.seed)
+        with _bar(console) as bar:
+            row = bar.add_task(task, total=args.episodes, note="")
+
+            def report(kept: int, dropped: int, bar: Progress = bar, row: TaskID = row, task: str = task) -> None:
+                bar.update(row, completed=kept, note=f"{dropped} dropped" if dropped else "")
+                if not console.is_terminal and kept and kept % max(1, args.episodes // 10) == 0:
+                    console.print(f"{task}  {kept}/{args.episodes}  {dropped} dropped")
+
+            done = record(order, args.output, args.processes, report)
+        said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
+        console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)
+    return 0
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
+    height, width = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    # Video codecs halve the colours' resolution, and lose small pictures altogether.
+    if not all(32 <= side <= 2048 and side % 2 == 0 for side in (height, width)):
+        raise HoldfastError(f"--size must be even numbers from 32 to 2048, like 96 or 480x640, got {text!r}.")
+    return height, width

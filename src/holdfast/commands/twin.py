@@ -1,0 +1,156 @@
+"""`holdfast twin score|sheet|docs`: scripted policies in the simulated cell, as scores and as pictures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.errors import HoldfastError, unknown
+from holdfast.twin.tasks import TASKS
+
+if TYPE_CHECKING:
+    from holdfast.twin.scripted import Tally
+
+_HELP = """\
+Run a scripted policy in the twin, one trial for each seed, and score it by the task's rubric.
+
+  expert        the demonstrator, which reads the simulator's state
+  noop          both arms hold still
+  blind         the demonstration of the nominal layout, played back without looking
+  open-gripper  the expert with fingers that never close
+"""
+_EXAMPLES = """\
+examples:
+  holdfast twin score --task stack_bowls
+  holdfast twin score --task stack_bowls --as blind --level wide --seeds 100:200 --json
+  holdfast twin sheet --task stack_bowls --seeds 3 --out stack_bowls.png
+  holdfast twin docs --out docs
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast twin`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast twin",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="score|sheet|docs")
+    scoring = actions.add_parser("score", help="scores over many seeds")
+    scoring.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    scoring.add_argument("--processes", type=int, default=os.cpu_count(), help="trials run side by side")
+    drawing = actions.add_parser("sheet", help="a few moments of one episode from all four cameras, as a PNG")
+    drawing.add_argument("--out", type=Path, required=True, help="file to write")
+    drawing.add_argument("--moments", type=int, default=5, help="columns of the picture (5)")
+    writing = actions.add_parser("docs", help="tasks.md, the page of all tasks, and its pictures")
+    writing.add_argument("--out", type=Path, default=Path("docs"), help="folder to write to (docs)")
+    writing.add_argument("--task", help="draw only this task's picture")
+    for action, seeds in ((scoring, "0:20"), (drawing, "0")):
+        action.add_argument("--task", required=True, help=f"one of {', '.join(TASKS)}")
+        action.add_argument(
+            "--as", dest="policy", default="expert", help="expert, noop, blind or open-gripper (expert)"
+        )
+        action.add_argument("--level", default="standard", help="nominal, easy, standard or wide (standard)")
+        action.add_argument("--seeds", default=seeds, help=f"one seed, or A:B for A to B - 1 ({seeds})")
+        action.add_argument("--jitter", action="store_true", help="vary the motions as demonstrations are varied")
+    args = parser.parse_args(argv)
+    if args.task is not None and args.task not in TASKS:
+        raise unknown("task", args.task, TASKS)
+    if args.action == "docs":
+        return _docs(args)
+    _check(args)
+    return _score(args) if args.action == "score" else _sheet(args)
+
+
+def _check(args: argparse.Namespace) -> None:
+    from holdfast.twin.scripted import POLICIES
+    from holdfast.twin.task import LEVELS
+
+    for kind, name, valid in (("policy", args.policy, POLICIES), ("level", args.level, LEVELS)):
+        if name not in valid:
+            raise unknown(kind, name, valid)
+
+
+def _score(args: argparse.Namespace) -> int:
+    from holdfast.twin.scripted import score
+
+    seeds = _seeds(args.seeds)
+    if args.processes < 1:
+        raise HoldfastError(f"--processes must be at least 1, got {args.processes}.")
+    tally = score(args.task, args.policy, args.level, seeds, args.processes, args.jitter)
+    if args.json:
+        found = {
+            "task": args.task,
+            "level": args.level,
+            "seeds": seeds,
+            "scores": list(tally.scores),
+            "full": tally.full,
+            "milestones": tally.milestones,
+            "penalties": tally.penalties,
+        }
+        print(json.dumps(found))
+    else:
+        _print(args, tally)
+    return 0
+
+
+def _print(args: argparse.Namespace, tally: Tally) -> None:
+    console = Console(highlight=False)
+    trials = len(tally.scores)
+    mean = sum(tally.scores) / trials
+    console.print(f"[bold]{args.task}[/] as {args.policy}, level {args.level}, seeds {args.seeds}")
+    console.print(f"mean score {mean:.1f}, full score in {tally.full} of {trials} trials\n")
+    table = Table("", "trials", box=SIMPLE_HEAD, show_edge=False)
+    for name, count in tally.milestones.items():
+        table.add_row(name, str(count))
+    for name, count in tally.penalties.items():
+        table.add_row(f"penalty {name}", str(count))
+    console.print(table)
+
+
+def _sheet(args: argparse.Namespace) -> int:
+    from PIL import Image
+
+    from holdfast.twin.env import CellEnv
+    from holdfast.twin.scripted import POLICIES
+    from holdfast.twin.sheet import contact_sheet
+
+    seed = _seeds(args.seeds)[0]
+    env = CellEnv(args.task, shadows=True)
+    env.reset(seed, args.level)
+    picture = contact_sheet(env, POLICIES[args.policy](env, seed if args.jitter else None), args.moments)
+    env.close()
+    Image.fromarray(picture).save(args.out)
+    print(f"wrote {args.out}")
+    return 0
+
+
+def _docs(args: argparse.Namespace) -> int:
+    from holdfast.twin.docs import draw, page
+
+    pictures = args.out / "pictures"
+    for task in [args.task] if args.task else TASKS:
+        draw(task, pictures / f"{task}.jpg")
+        print(f"wrote {pictures / task}.jpg")
+    (args.out / "tasks.md").write_text(page(list(TASKS)))
+    print(f"wrote {args.out / 'tasks.md'}")
+    return 0
+
+
+def _seeds(text: str) -> list[int]:
+    first, colon, last = text.partition(":")
+    try:
+        seeds = list(range(int(first), int(last))) if colon else [int(first)]
+    except ValueError:
+        raise HoldfastError(f"--seeds must be a number or A:B, like 0:100, got {text!r}.") from None
+    if not seeds or seeds[0] < 0:
+        raise HoldfastError(f"--seeds A:B means A to B - 1 with 0 <= A < B, got {text!r}.")
+    return seeds

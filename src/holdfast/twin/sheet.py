@@ -1,0 +1,30 @@
+"""Contact sheets: an episode in a few moments, seen by all four cameras."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.twin.cell import CAMERAS
+from holdfast.twin.env import CellEnv
+from holdfast.twin.scripted import Policy, run
+
+
+def contact_sheet(env: CellEnv, policy: Policy, moments: int = 5, size: tuple[int, int] = (240, 320)) -> np.ndarray:
+    """One row for each camera, one column for each of several moments from the first to the last control step.
+
+    The environment must be freshly reset. The episode runs twice, because which moments to draw is known only after
+    the first time, and drawing is the slow part.
+    """
+    actions = run(env, policy)
+    chosen = set(np.linspace(0, len(actions), moments).round().astype(int))
+    env.reset(env.seed, env.level)
+    columns = [_views(env, size)]
+    for step, action in enumerate(actions, 1):
+        env.step(action)
+        if step in chosen:
+            columns.append(_views(env, size))
+    return np.hstack(columns)
+
+
+def _views(env: CellEnv, size: tuple[int, int]) -> np.ndarray:
+    return np.vstack(list(env.observe(size, CAMERAS).images.values()))

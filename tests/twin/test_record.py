@@ -1,0 +1,200 @@
+"""Recorded demonstrations: what is in them, and that no kill and no number of processes changes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.catalog import task as catalog_task
+from holdfast.cli import main
+from holdfast.data.source import Source, open_source
+from holdfast.errors import HoldfastError
+from holdfast.twin import demonstrate, record
+from holdfast.twin.demonstrate import Order
+from holdfast.twin.env import CellEnv
+
+pytestmark = pytest.mark.slow
+ORDER = Order("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
+SHARP = 30.0  # dB
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> Path:
+    """The dataset of ORDER, recorded in one go by two processes in parts of two episodes."""
+    output = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record, "PART", 2)
+        done = record.record(ORDER, output, processes=2)
+    assert done.seeds == (500, 501, 502)
+    assert done.dropped == ()
+    assert [entry.name for entry in output.iterdir()] == ["press_button"]
+    return done.folder
+
+
+def same(a: Source, b: Source) -> bool:
+    """Whether two datasets hold the same numbers and the same decoded images."""
+    numbers = all(np.array_equal(getattr(a, n), getattr(b, n)) for n in ("state", "action", "starts", "ends"))
+    frames = np.arange(a.starts[-1], a.ends[-1], 20)
+    return numbers and all((a.images(c, frames) == b.images(c, frames)).all() for c in a.cameras)
+
+
+def psnr(image: np.ndarray, wanted: np.ndarray) -> float:
+    error = np.mean((image.astype(float) - wanted.astype(float)) ** 2)
+    return float(10 * np.log10(255**2 / error))
+
+
+def test_opens_in_lerobot_and_holds_what_was_rendered(recorded):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/press_button", root=recorded)
+    assert (dataset.num_episodes, dataset.fps, dataset.meta.robot_type) == (3, 30, "piper_x_pair")
+    env = CellEnv("press_button")
+    for seed, start, end in zip((500, 501, 502), *open_source_edges(recorded), strict=True):
+        env.reset(seed)
+        for index in range(start, end):
+            sample = dataset[index] if (index - start) % 25 == 0 else None
+            if sample is not None:
+                seen = env.observe((ORDER.height, ORDER.width))
+                assert sample["task"] == catalog_task("press_button").instruction
+                assert np.allclose(sample["observation.state"], seen.state, atol=1e-6)
+                for camera, image in seen.images.items():
+                    decoded = (sample[f"observation.images.{camera}"].permute(1, 2, 0).numpy() * 255).round()
+                    assert psnr(decoded, image) > SHARP, (camera, index)
+            env.step(dataset.hf_dataset[index]["action"].numpy())
+        assert env.score() == 100, "replaying the recorded actions solves the task again"
+
+
+def open_source_edges(folder: Path) -> tuple[list[int], list[int]]:
+    source = open_source(str(folder))
+    return source.starts.tolist(), source.ends.tolist()
+
+
+def test_demonstrations_differ_in_tempo(recorded):
+    assert len(set(open_source(str(recorded)).lengths)) > 1
+
+
+def test_doctor_finds_nothing(recorded, capsys):
+    assert main(["doctor", str(recorded)]) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_finished_recording_is_left_alone_and_other_settings_are_refused(recorded, capsys):
+    before = {path: path.stat().st_mtime_ns for path in recorded.rglob("*")}
+    flags = ["--task", "press_button", "--size", "64x96", "--seed", "500", "--output", str(recorded.parent)]
+    assert main(["record", *flags, "--episodes", "3", "--processes", "1"]) == 0
+    assert "3 demonstrations, none dropped" in capsys.readouterr().out
+    assert main(["record", *flags, "--episodes", "4"]) == 2
+    assert "episodes was 3, now 4" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in recorded.rglob("*")} == before
+
+
+def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "PART", 2)
+
+    def interrupt(kept: int, dropped: int) -> None:
+        if kept == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record.record(ORDER, tmp_path, 1, interrupt)
+    assert not (tmp_path / "press_button").exists()
+    reports: list[tuple[int, int]] = []
+    done = record.record(ORDER, tmp_path, 1, lambda *said: reports.append(said))
+    assert reports == [(2, 0), (3, 0)], "the first part was not recorded again"
+    assert same(open_source(str(done.folder)), open_source(str(recorded)))
+
+
+def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "PART", 2)
+    code = (
+        "from pathlib import Path\nfrom holdfast.twin import record\nfrom holdfast.twin.demonstrate import Order\n"
+        f"if __name__ == '__main__':\n    record.PART = 2\n    record.record({ORDER!r}, Path({str(tmp_path)!r}), 1)\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    first_part = tmp_path / ".press_button.recording" / "part-0000"
+    while not first_part.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 60
+    while alive(process.pid):
+        assert time.monotonic() < deadline, "a worker outlived the recorder"
+        time.sleep(0.1)
+    done = record.record(ORDER, tmp_path, 1)
+    assert same(open_source(str(done.folder)), open_source(str(recorded)))
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
+    real = demonstrate.demonstrate
+
+    class Here:
+        """Stands in for the pool; every second demonstration is a failure."""
+
+        def __init__(self, *args, **kwargs) -> None: ...
+
+        def submit(self, task, order, seed, folder):
+            from concurrent.futures import Future
+            from dataclasses import replace
+
+            future: Future = Future()
+            found = real(order, seed, folder)
+            future.set_result(replace(found, full=seed % 2 == 0))
+            return future
+
+        def shutdown(self, cancel_futures: bool) -> None: ...
+
+    monkeypatch.setattr(demonstrate, "ProcessPoolExecutor", Here)
+    order = Order("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
+    done = record.record(order, tmp_path, 1)
+    assert (done.seeds, done.dropped) == ((8, 10), (7, 9))
+    notes = json.loads((done.folder / "meta" / "recording.json").read_text())
+    assert notes["order"]["level"] == "easy"
+    assert len(open_source(str(done.folder)).lengths) == 2
+
+
+def test_an_expert_that_mostly_fails_stops_the_recording():
+    record._check_worth(ORDER, kept=30, dropped=30)
+    with pytest.raises(HoldfastError, match="21 of 24"):
+        record._check_worth(ORDER, kept=3, dropped=21)
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (["--task", "stack_bowl"], "stack_bowls"),
+        (["--task", "stack_bowls", "--size", "95"], "480x640"),
+        (["--task", "stack_bowls", "--size", "large"], "480x640"),
+        (["--task", "stack_bowls", "--level", "hard"], "standard"),
+        (["--task", "stack_bowls", "--processes", "0"], "at least 1"),
+        (["--task", "stack_bowls", "--seed", "-1"], "negative"),
+        (["--stream", "one_arm"], "single_arm"),
+    ],
+)
+def test_mistakes_are_named(capsys, tmp_path, flags, hint):
+    assert main(["record", *flags, "--episodes", "1", "--output", str(tmp_path)]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_foreign_folder_is_not_touched(capsys, tmp_path):
+    (tmp_path / "press_button").mkdir()
+    assert main(["record", "--task", "press_button", "--episodes", "1", "--output", str(tmp_path)]) == 2
+    assert "no recording of the twin" in capsys.readouterr().err
