@@ -200,7 +200,7 @@ def test_padded_steps_do_not_influence_the_loss():
         losses.append(policy({**batch, "action": actions, "action_is_pad": padded})[0])
     torch.testing.assert_close(*losses)
     torch.manual_seed(0)
-    elements = policy.loss_elements(batch)
+    elements = policy.loss_elements({**batch, "action_is_pad": padded})
     assert elements.shape == (4, 6, 3)
     torch.testing.assert_close(losses[0], elements[~padded].mean())
 

@@ -17,6 +17,7 @@ from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import Context, NanoNetwork
 
 Batch = dict[str, Tensor]
+IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
 
 # LeRobot divides by this where the quantiles of a dimension coincide.
 EMPTY_RANGE = 1e-8
@@ -111,13 +112,14 @@ class NanoPolicy(PreTrainedPolicy):
         # Beta(1.5, 1), drawn by inverting its distribution function.
         time = 1 - torch.rand(actions.shape[0], device=actions.device) ** (2 / 3)
         blend = torch.lerp(noise, actions, time[:, None, None])
-        velocity = self.network.velocity(self._encode(batch, noisy=self.training), blend, time)
+        context = self._encode(batch, noisy=self.training)
+        velocity = self.network.velocity(context, blend, time, batch.get(IS_PAD))
         return (velocity.float() - (actions - noise)).square()
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
         elements = self.loss_elements(batch)
-        padded = batch.get(f"{ACTION}_is_pad")
+        padded = batch.get(IS_PAD)
         if padded is None:
             return elements.mean(), {}
         real = ~padded.unsqueeze(-1).expand_as(elements)

@@ -46,10 +46,10 @@ class Attention(nn.Module):
         keys, values = self.key_value(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return Memory(keys, values)
 
-    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """Attend from x [B, L, width] to the memory where `mask` is true, or causally."""
+    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
+        """Attend from x [B, L, width] to the memory; `mask` [B, 1, 1, N] is true where it may be read."""
         queries = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        read = F.scaled_dot_product_attention(queries, *memory, attn_mask=mask, is_causal=causal)
+        read = F.scaled_dot_product_attention(queries, *memory, attn_mask=mask)
         return self.output(read.transpose(1, 2).flatten(2))
 
 
@@ -77,28 +77,52 @@ class EncoderLayer(nn.Module):
         return x + self.feed(self.norm_feed(x))
 
 
-class DecoderLayer(nn.Module):
-    """Causal self-attention over the chunk, attention to the context, feed-forward.
+class TimedNorm(nn.Module):
+    """Layer normalization whose scale and shift depend on the time of the flow.
 
-    Causal, so that a step depends on earlier ones only: padding behind the end of an episode cannot leak into the
-    loss of real steps, and at inference the executed first steps do not hang on the tail that is thrown away.
+    What to do with a step depends first of all on how noisy it is. Saying so before every sublayer lowered the loss
+    by a tenth against adding the time to the input once. Starts as a plain normalization.
     """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.modulate = nn.Linear(width, 2 * width)
+        nn.init.zeros_(self.modulate.weight)
+        nn.init.zeros_(self.modulate.bias)
+
+    def forward(self, x: Tensor, moment: Tensor) -> Tensor:
+        """Normalize x [B, L, width] at the embedded time `moment` [B, 1, width]."""
+        scale, shift = self.modulate(moment).chunk(2, dim=-1)
+        return self.norm(x) * (1 + scale) + shift
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over the chunk, attention to the context, feed-forward."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.norm_self = nn.LayerNorm(width)
+        self.norm_self = TimedNorm(width)
         self.attend_self = Attention(width, heads)
-        self.norm_context = nn.LayerNorm(width)
+        self.norm_context = TimedNorm(width)
         self.attend_context = Attention(width, heads)
-        self.norm_feed = nn.LayerNorm(width)
+        self.norm_feed = TimedNorm(width)
         self.feed = FeedForward(width)
 
-    def forward(self, x: Tensor, memory: Memory, mask: Tensor) -> Tensor:
-        """Refine the steps x [B, chunk, width] by a memory of the context."""
-        y = self.norm_self(x)
-        x = x + self.attend_self(y, self.attend_self.memorize(y), causal=True)
-        x = x + self.attend_context(self.norm_context(x), memory, mask)
-        return x + self.feed(self.norm_feed(x))
+    def forward(self, x: Tensor, moment: Tensor, real: Tensor | None, memory: Memory, mask: Tensor) -> Tensor:
+        """Refine the steps x [B, chunk, width] of the chunk.
+
+        Args:
+            x: The steps.
+            moment: The embedded time [B, 1, width].
+            real: Which steps may be attended to [B, 1, 1, chunk], all if None.
+            memory: This layer's memory of the context.
+            mask: Which entries of the memory may be attended to [B, 1, 1, N].
+        """
+        y = self.norm_self(x, moment)
+        x = x + self.attend_self(y, self.attend_self.memorize(y), real)
+        x = x + self.attend_context(self.norm_context(x, moment), memory, mask)
+        return x + self.feed(self.norm_feed(x, moment))
 
 
 class ConvStage(nn.Module):
@@ -153,9 +177,9 @@ class NanoNetwork(nn.Module):
         # From one radian to a thousand over the unit of time: coarse to finer than any number of Euler steps.
         frequencies = torch.logspace(0, 3, TIME_FREQUENCIES)
         self.register_buffer("frequencies", frequencies, persistent=False)
-        self.time = nn.Sequential(nn.Linear(2 * TIME_FREQUENCIES, width), nn.SiLU(), nn.Linear(width, width))
+        self.time = nn.Sequential(nn.Linear(2 * TIME_FREQUENCIES, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
         self.decoder = nn.ModuleList(DecoderLayer(width, config.heads) for _ in range(config.decoder_layers))
-        self.norm_out = nn.LayerNorm(width)
+        self.norm_out = TimedNorm(width)
         self.action_out = nn.Linear(width, action_dim)
 
     def encode(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor) -> Context:
@@ -184,20 +208,22 @@ class NanoNetwork(nn.Module):
         layers = (cast(DecoderLayer, layer) for layer in self.decoder)
         return Context([layer.attend_context.memorize(x) for layer in layers], mask)
 
-    def velocity(self, context: Context, actions: Tensor, time: Tensor) -> Tensor:
+    def velocity(self, context: Context, actions: Tensor, time: Tensor, padded: Tensor | None = None) -> Tensor:
         """Tell where noisy actions flow.
 
         Args:
             context: What `encode` returned.
             actions: Normalized actions on their way from noise [B, chunk, action_dim].
             time: How far on their way, 0 (noise) to 1 (actions) [B].
+            padded: Steps behind the end of an episode [B, chunk], which the others must not look at.
 
         Returns:
             The velocity [B, chunk, action_dim].
         """
         phase = time[:, None] * self.frequencies
-        moment = self.time(torch.cat([phase.sin(), phase.cos()], dim=-1))
-        x = self.action_in(actions) + self.step + moment.unsqueeze(1)
+        moment = self.time(torch.cat([phase.sin(), phase.cos()], dim=-1)).unsqueeze(1)
+        x = self.action_in(actions) + self.step
+        real = None if padded is None else ~padded[:, None, None, :]
         for layer, memory in zip(self.decoder, context.memories, strict=True):
-            x = layer(x, memory, context.mask)
-        return self.action_out(self.norm_out(x))
+            x = layer(x, moment, real, memory, context.mask)
+        return self.action_out(self.norm_out(x, moment))
