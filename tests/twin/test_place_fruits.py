@@ -45,6 +45,11 @@ def fill_with(*fruits: str) -> Callable[[PlaceFruits, Driver, set[str]], Script]
     return lambda task, hand, done: task.fill(hand, fruits, done)
 
 
+def banana_then_lift(task: PlaceFruits, hand: Driver, done: set[str]) -> Script:
+    yield from task.fill(hand, ["banana"], done)
+    yield from lift_and_put_back(task, hand, "persimmon")
+
+
 def dragon_fruit_only(task: PlaceFruits, drivers: Drivers) -> Scripts:
     return {"left": task.fill(drivers["left"], ["dragon_fruit"], set())}
 
@@ -103,11 +108,6 @@ def touch_banana(task: PlaceFruits, drivers: Drivers) -> Scripts:
 def test_half_the_way_gives_its_milestones_only(play, seed, script, reached):
     trial = play("place_fruits", script, seed)
     assert (trial.milestones, trial.penalties, trial.final) == (reached, {}, False)
-
-
-def banana_then_lift(task: PlaceFruits, hand: Driver, done: set[str]) -> Script:
-    yield from task.fill(hand, ["banana"], done)
-    yield from lift_and_put_back(task, hand, "persimmon")
 
 
 @SEEDS

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from holdfast import catalog
 from holdfast.errors import HoldfastError, unknown
 from holdfast.twin.tasks import TASKS
 
@@ -137,10 +138,11 @@ def _docs(args: argparse.Namespace) -> int:
     from holdfast.twin.docs import draw, page
 
     pictures = args.out / "pictures"
-    for task in [args.task] if args.task else TASKS:
+    names = [name for name in catalog.tasks() if name in TASKS]
+    for task in [args.task] if args.task else names:
         draw(task, pictures / f"{task}.jpg")
         print(f"wrote {pictures / task}.jpg")
-    (args.out / "tasks.md").write_text(page(list(TASKS)))
+    (args.out / "tasks.md").write_text(page(names))
     print(f"wrote {args.out / 'tasks.md'}")
     return 0
 

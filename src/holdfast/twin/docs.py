@@ -16,7 +16,7 @@ from holdfast.twin.scripted import expert
 from holdfast.twin.sheet import contact_sheet
 from holdfast.twin.tasks import task_class
 
-_SEED, _MOMENTS, _TILE, _QUALITY = 3, 5, (168, 224), 82
+_SEED, _MOMENTS, _TILE, _QUALITY = 3, 5, (198, 264), 84
 _HEAD = f"""\
 # The tasks of the twin
 
@@ -25,8 +25,8 @@ _HEAD = f"""\
 Each milestone is worth one point, and counts only when the milestones it needs count too. Penalties take points away.
 The score is what remains, not below 0, as a share of 100; without the final condition the last milestone is withheld.
 
-The pictures show the expert at level `standard`, from left to right through time, seen by the cameras {{cameras}} from
-top to bottom. Control runs at {CONTROL_HZ} Hz. Watch a task with `holdfast watch --task NAME --out video.mp4`, score a
+The pictures show the expert at level `standard`, from left to right through time; from top to bottom the cameras
+{{cameras}}. Control runs at {CONTROL_HZ} Hz. Watch a task with `holdfast watch --task NAME --out video.mp4`, score a
 scripted policy with `holdfast twin score --task NAME --as expert`.
 """
 

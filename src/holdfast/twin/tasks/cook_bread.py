@@ -31,7 +31,7 @@ HANDLE = 0.10  # its length; it leaves the pot along -y
 GRIP = np.array([0, -RADIUS - HANDLE / 2, 0.036])  # where the right hand takes it
 CLOTH = 0.085  # half the towel's side
 CENTRED, ON_TOWEL = 0.03, 0.06  # how far from the towel's centre the pot's may be
-CARRY = 0.20  # height of the hand that brings the bread
+CARRY, LOWER = 0.20, 0.065  # height of the hand that brings the bread, and how far it then goes down
 
 
 class CookBread(TwinTask):
@@ -92,11 +92,11 @@ class CookBread(TwinTask):
     def hold_bread_over(self, hand: Driver) -> Script:
         """Hold the loaf over the middle of the towel, the hand turned so that it leaves room for the pot's handle."""
         goal = self.world.position("towel") + CARRY * UP
-        yield from hand.move(goal, hand.down(goal, yaw=0.9, also=[goal - 0.08 * UP]))
+        yield from hand.move(goal, hand.down(goal, yaw=0.9, also=[goal - LOWER * UP]))
 
     def leave_bread(self, hand: Driver) -> Script:
         """Lower the loaf into the pot and let it go."""
-        yield from hand.move(hand.position - 0.065 * UP, speed=0.12, straight=True)
+        yield from hand.move(hand.position - LOWER * UP, speed=0.12, straight=True)
         yield from hand.grip(0.065, seconds=0.3)
         yield from hand.wait(seconds=0.2)
 

@@ -174,9 +174,7 @@ class FoldTshirtScorer(Scorer):
         points = shirt.vertices
         for side in SIDES:
             self._check_sleeve(side, points)
-        held = {side: [VERTICES[n] for n in shirt.held(side)] for side in SIDES}
-        sides = [any(abs(i - MIDDLE) <= 1 and j == EDGE[s] for i, j in held[s]) for s in SIDES]
-        self.reach("sides_grasped", all(sides))
+        self.reach("sides_grasped", all(self._holds_side(side, points) for side in SIDES))
         half, quarter = (min(misfit(points[:, :2], p) for p in patterns) for patterns in (HALVES, QUARTERS))
         flat = shirt.free and points[:, 2].max() < 0.04
         self.reach("halved", self.steady("halved", flat and half < FITS))
@@ -186,6 +184,11 @@ class FoldTshirtScorer(Scorer):
         messy = min(half, quarter) > MESSY or points[:, 2].max() > 0.05
         self.penalize("disordered", self.steady("disordered", self.has("halved") and shirt.free and messy))
         return self.has("quartered")
+
+    def _holds_side(self, side: str, points: np.ndarray) -> bool:
+        shirt, edge = self.task.shirt, EDGE[side]
+        holds_edge = any(VERTICES[n][1] == edge for n in shirt.held(side))
+        return holds_edge and math.dist(shirt.pinch_point(side), points[NUMBER[MIDDLE, edge]]) < 0.03
 
     def _check_sleeve(self, side: str, points: np.ndarray) -> None:
         """A sleeve counts when it lies inwards of the shoulder; how neatly is settled when the body fold begins."""
