@@ -135,13 +135,14 @@ def _sheet(args: argparse.Namespace) -> int:
 
 
 def _docs(args: argparse.Namespace) -> int:
-    from holdfast.twin.docs import draw, page
+    from holdfast.twin.docs import draw, overview, page
 
     pictures = args.out / "pictures"
     names = [name for name in catalog.tasks() if name in TASKS]
     for task in [args.task] if args.task else names:
         draw(task, pictures / f"{task}.jpg")
         print(f"wrote {pictures / task}.jpg")
+    overview([pictures / f"{name}.jpg" for name in names], pictures / "tasks.jpg")
     (args.out / "tasks.md").write_text(page(names))
     print(f"wrote {args.out / 'tasks.md'}")
     return 0

@@ -47,6 +47,17 @@ def draw(name: str, file: Path) -> None:
     Image.fromarray(sheet).save(file, quality=_QUALITY, optimize=True)
 
 
+def overview(pictures: Sequence[Path], file: Path, columns: int = 5) -> None:
+    """Write one picture of all tasks: each a little after half time, seen by the front camera."""
+    height, width = _TILE
+    rows = -(-len(pictures) // columns)
+    out = Image.new("RGB", (columns * width, rows * height))
+    for place, picture in enumerate(pictures):
+        moment = Image.open(picture).crop((3 * width, height, 4 * width, 2 * height))
+        out.paste(moment, (place % columns * width, place // columns * height))
+    out.save(file, quality=_QUALITY, optimize=True)
+
+
 def _section(task: Task) -> str:
     limit = task_class(task.name).max_steps
     arms = " and ".join(task.arms) + (" arm" if len(task.arms) == 1 else " arms")
