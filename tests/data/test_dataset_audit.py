@@ -126,7 +126,7 @@ FAULTS = {
     "old version": (lambda r: change_info(r, codebase_version="v2.1"), None, "error", "unreadable", "files", "v2.1"),
     "empty": (lambda r: change_info(r, total_episodes=0), None, "error", "unreadable", "files", "empty"),
     "cut table": (cut_table, None, "error", "unreadable", "files", "truncated or damaged"),
-    "odd info": (lambda r: change_info(r, features=3), None, "error", "unreadable", "files", "TypeError"),
+    "odd info": (lambda r: change_info(r, features=3), None, "error", "unreadable", "files", "describes no features"),
     "no video": (remove_camera_file, None, "error", "unreadable", "files", FRONT),
     "cut video": (cut_video, None, "error", "unreadable", FRONT, "Not a video"),
     "nan": (
@@ -162,7 +162,7 @@ FAULTS = {
     ),
     "jump": (
         lambda r: change_numbers(r, S, lambda v: v + 0.5 * (np.arange(60) == 30)[:, None] * (np.arange(14) == 1)),
-        KNOWN, "error", "jumping-joint", "episode 1: state left_joint_2.pos", "0.24 is not plausible",
+        KNOWN, "error", "jumping-joint", "episode 1: state left_joint_2.pos", "0.28 is not plausible",
     ),
     "jump of an unknown robot": (
         lambda r: change_numbers(r, A, lambda v: v + 9 * (np.arange(60) == 30)[:, None] * (np.arange(14) == 1)),

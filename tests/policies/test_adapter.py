@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import TINY
+from toys import TINY
 
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
@@ -55,7 +55,7 @@ numpy.save(out, post(policy.select_action(pre(batch))).numpy())
 @pytest.fixture(scope="module", params=SMALL)
 def trained(request, recorded, tmp_path_factory):
     """A run of two stages with each policy."""
-    from conftest import stream_text
+    from toys import stream_text
 
     folder = tmp_path_factory.mktemp(request.param)
     for name in ("reach", "lift"):

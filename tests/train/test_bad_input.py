@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import TINY, stream_text
+from toys import TINY, stream_text
 
 from holdfast.cli import main
 

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, stream_text
+from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.train import checkpoint

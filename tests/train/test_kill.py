@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from conftest import TINY
+from toys import TINY
 
 KILLS = 20
 

@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.records import Task
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.objects import (
+    BOX,
     CAPSULE,
     CYLINDER,
     DRAWN,
@@ -175,7 +176,7 @@ def add_dragon_fruit(spec: mujoco.MjSpec) -> None:
             around = np.array([0, math.cos(angle), math.sin(angle)])
             start = radius * around + [share * long, 0, 0]
             end = 1.08 * radius * around + [share * long + 0.014, 0, 0]
-            body.add_geom(type=CAPSULE, size=[0.0022, 0, 0], fromto=[*start, *end], material="leaf", **DRAWN)
+            body.add_geom(type=BOX, size=[0.0022, 0.0022, 0], fromto=[*start, *end], material="leaf", **DRAWN)
     body.add_geom(type=CAPSULE, size=[0.005, 0, 0], fromto=[long, 0, 0, long + 0.01, 0, 0], material="leaf", **DRAWN)
 
 
