@@ -88,7 +88,8 @@ def test_idle_arms_hold_their_pose(task):
 @pytest.mark.slow
 def test_bars_of_the_expert(task):
     share = 0.96 if task in CLOTH else 0.99
-    seeds = range(2000, 2020 if task in CLOTH else 2050)
+    # Few seeds, to guard against regressions; `holdfast twin score --seeds A:B` measures the bars on hundreds.
+    seeds = range(2000, 2004 if task in CLOTH else 2012)
     assert score(task, "expert", "standard", seeds).full >= int(share * len(seeds))
     assert score(task, "expert", "easy", seeds).full == len(seeds)
     assert score(task, "expert", "standard", seeds, jitter=True).full >= int((share - 0.03) * len(seeds))
@@ -97,7 +98,7 @@ def test_bars_of_the_expert(task):
 @EVERY_TASK
 @pytest.mark.slow
 def test_bars_of_the_baselines(task):
-    seeds = range(2000, 2020 if task in CLOTH else 2060)
+    seeds = range(2000, 2010 if task in CLOTH else 2040)
     assert mean(score(task, "blind", "standard", seeds).scores) <= 35
     if task not in NO_GRASP:
         assert mean(score(task, "open-gripper", "standard", seeds[:10]).scores) <= OPEN_GRIPPER_MOST.get(task, 50)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from holdfast.policies.nano.configuration_nano import GROUPS, STRIDE, NanoConfig
 
-TIME_FREQUENCIES = 32
+TIME_WIDTH = 64  # of the embedded time: plenty for a single number
 
 
 class Memory(NamedTuple):
@@ -87,12 +87,12 @@ class TimedNorm(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.modulate = nn.Linear(width, 2 * width)
+        self.modulate = nn.Linear(TIME_WIDTH, 2 * width)
         nn.init.zeros_(self.modulate.weight)
         nn.init.zeros_(self.modulate.bias)
 
     def forward(self, x: Tensor, moment: Tensor) -> Tensor:
-        """Normalize x [B, L, width] at the embedded time `moment` [B, 1, width]."""
+        """Normalize x [B, L, width] at the embedded time `moment` [B, 1, TIME_WIDTH]."""
         scale, shift = self.modulate(moment).chunk(2, dim=-1)
         return self.norm(x) * (1 + scale) + shift
 
@@ -114,7 +114,7 @@ class DecoderLayer(nn.Module):
 
         Args:
             x: The steps.
-            moment: The embedded time [B, 1, width].
+            moment: The embedded time [B, 1, TIME_WIDTH].
             real: Which steps may be attended to [B, 1, 1, chunk], all if None.
             memory: This layer's memory of the context.
             mask: Which entries of the memory may be attended to [B, 1, 1, N].
@@ -175,9 +175,10 @@ class NanoNetwork(nn.Module):
         self.action_in = nn.Linear(action_dim, width)
         self.step = embedding(config.chunk_size, width)
         # From one radian to a thousand over the unit of time: coarse to finer than any number of Euler steps.
-        frequencies = torch.logspace(0, 3, TIME_FREQUENCIES)
-        self.register_buffer("frequencies", frequencies, persistent=False)
-        self.time = nn.Sequential(nn.Linear(2 * TIME_FREQUENCIES, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU())
+        self.register_buffer("frequencies", torch.logspace(0, 3, TIME_WIDTH // 2), persistent=False)
+        self.time = nn.Sequential(
+            nn.Linear(TIME_WIDTH, TIME_WIDTH), nn.SiLU(), nn.Linear(TIME_WIDTH, TIME_WIDTH), nn.SiLU()
+        )
         self.decoder = nn.ModuleList(DecoderLayer(width, config.heads) for _ in range(config.decoder_layers))
         self.norm_out = TimedNorm(width)
         self.action_out = nn.Linear(width, action_dim)
