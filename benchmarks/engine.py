@@ -63,8 +63,8 @@ def engine_loop(adapter, step: Stepper, batches: Batches, sampler: Sampler, opti
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--batch-size", type=int, default=8)
     options = parser.parse_args()
     torch.set_num_threads(1)
