@@ -72,7 +72,9 @@ def audit_of(*largest):
 
 
 def test_check_is_silent_up_to_the_limit():
-    audit_of(1.0, 9.9, 10.0).check(10, [], "mixed")
+    audit = audit_of(1.0, 9.9, 10.0)
+    audit.check(10, [], "mixed")
+    assert audit.beyond(10, []) == ()
 
 
 def test_check_names_dimension_value_range_and_the_ways_out():

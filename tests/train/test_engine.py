@@ -190,7 +190,8 @@ def test_masked_idle_arm_gets_no_loss(toy):
 
 
 def test_accumulation_and_bf16_run(toy):
-    train(toy, "--optim.accumulate=2", "--optim.precision=bf16", "--tasks=[reach]")
+    run = train(toy, "--optim.accumulate=2", "--optim.precision=bf16", "--tasks=[reach]")
+    assert (run / "stages" / "01-reach" / "checkpoint").exists()
 
 
 def test_dry_run_prints_the_plan_with_measured_time_and_writes_nothing(toy, capsys):
@@ -207,7 +208,9 @@ def test_dry_run_prints_the_plan_with_measured_time_and_writes_nothing(toy, caps
 
 def test_a_run_without_an_embodiment_needs_none(toy):
     (toy / "stream.toml").write_text(stream_text(("reach",), ""))
-    train(toy)
+    run = train(toy)
+    line = json.loads((run / "stages" / "01-reach" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert set(line["loss_by_arm"]) == {"all"}
 
 
 def test_losses_go_to_tensorboard_when_asked(toy):

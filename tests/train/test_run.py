@@ -94,6 +94,7 @@ def test_a_setting_that_is_gone_is_a_change(run):
 def test_what_does_not_change_the_weights_may_change(run, name):
     run.begin({**settings(), name: "before"}, TASKS)
     run.begin({**settings(), name: "after"}, TASKS)
+    assert "after" not in (run.path / "run.yaml").read_text()
 
 
 def test_every_float_survives_the_yaml_file(run):

@@ -9,17 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
     Progress,
     TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 from holdfast import catalog
 from holdfast.errors import HoldfastError, unknown
+from holdfast.progress import progress_bar
 from holdfast.twin.tasks import TASKS
 
 FIRST_SEED = 1_000_000
@@ -82,7 +78,7 @@ def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int)
     console = Console(highlight=False)
     for task in tasks:
         order = Order(task, args.episodes, args.level, height, width, args.seed)
-        with _bar(console) as bar:
+        with progress_bar(console) as bar:
             row = bar.add_task(task, total=args.episodes, note="")
 
             def report(kept: int, dropped: int, bar: Progress = bar, row: TaskID = row, task: str = task) -> None:
@@ -94,20 +90,6 @@ def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int)
         said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
         console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)
     return 0
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
 
 
 def _size(text: str) -> tuple[int, int]:

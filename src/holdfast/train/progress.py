@@ -7,9 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 
+from holdfast.progress import progress_bar
 from holdfast.train.config import TrainConfig
 from holdfast.train.methods import Stage
 
@@ -20,17 +19,7 @@ class Progress:
     def __init__(self, console: Console, stage: Stage, config: TrainConfig, start: int) -> None:
         self._console, self._stage, self._config, self._start = console, stage, config, start
         self._begun = time.monotonic()
-        self._bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console)
         self._task = self._bar.add_task(stage.name, total=stage.steps, completed=start, note="")
 
     def __enter__(self) -> Progress:
