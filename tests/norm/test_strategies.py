@@ -85,6 +85,11 @@ def test_own_statistics_of_an_unknown_task_are_an_error_that_lists_the_known():
         normalization("per-task", FIRST, SECOND).test("z")
 
 
+def test_a_task_never_trained_is_executed_in_the_first_tasks_space():
+    known = normalization("per-task", FIRST, SECOND)
+    assert (known.execute("b"), known.execute("z")) == (SECOND, FIRST)
+
+
 def test_calibrated_without_an_embodiment_says_what_to_do():
     with pytest.raises(HoldfastError, match=r"stream names none.*embodiment = .*--norm\.strategy=frozen-first"):
         Normalization("calibrated")

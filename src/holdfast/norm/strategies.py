@@ -91,6 +91,10 @@ class Normalization:
         """The space in which `task` is executed."""
         return self._space(STRATEGIES[self.strategy].test, task)
 
+    def execute(self, task: str) -> Space:
+        """The space in which any task is executed: its own rule, or for one never trained, the first task's."""
+        return self.test(task if task in self.measured else next(iter(self.measured), task))
+
     def _space(self, whose: Whose, task: str) -> Space:
         if whose == "embodiment":
             assert self.calibrated is not None

@@ -87,5 +87,4 @@ def _load(folder: Path, task: str, device: str) -> tuple[adapters.Adapter, Any, 
     if not statistics.exists():
         return adapter, *transforms.load(adapter.config, policy)
     normalization = Normalization.from_json(json.loads(statistics.read_text()))
-    known = task if task in normalization.measured else next(iter(normalization.measured))
-    return adapter, *transforms.build(adapter.config, normalization.test(known))
+    return adapter, *transforms.build(adapter.config, normalization.execute(task))
