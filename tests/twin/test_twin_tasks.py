@@ -89,7 +89,7 @@ def test_idle_arms_hold_their_pose(task):
 def test_bars_of_the_expert(task):
     share = 0.96 if task in CLOTH else 0.99
     # Few seeds, to guard against regressions; `holdfast twin score --seeds A:B` measures the bars on hundreds.
-    seeds = range(2000, 2004 if task in CLOTH else 2012)
+    seeds = range(2000, 2003 if task in CLOTH else 2008)
     assert score(task, "expert", "standard", seeds).full >= int(share * len(seeds))
     assert score(task, "expert", "easy", seeds).full == len(seeds)
     assert score(task, "expert", "standard", seeds, jitter=True).full >= int((share - 0.03) * len(seeds))
@@ -123,8 +123,8 @@ def scores_under_noise(env: CellEnv, deviation: float) -> list[float]:
 @pytest.mark.slow
 def test_joint_noise_lowers_scores_by_degrees(task):
     env = CellEnv(task)
-    means = [np.mean(scores_under_noise(env, deviation)) for deviation in (0.03, 0.06, 0.12)]
-    assert any(0 < found < 100 for found in means), means
+    means = (np.mean(scores_under_noise(env, deviation)) for deviation in (0.03, 0.06, 0.12))
+    assert any(0 < found < 100 for found in means)  # the first that is between suffices
 
 
 def test_unknown_task_lists_the_valid_ones():

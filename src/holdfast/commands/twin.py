@@ -142,7 +142,9 @@ def _docs(args: argparse.Namespace) -> int:
     for task in [args.task] if args.task else names:
         draw(task, pictures / f"{task}.jpg")
         print(f"wrote {pictures / task}.jpg")
-    overview([pictures / f"{name}.jpg" for name in names], pictures / "tasks.jpg")
+    drawn = [pictures / f"{name}.jpg" for name in names]
+    if all(picture.exists() for picture in drawn):
+        overview(drawn, pictures / "tasks.jpg")
     (args.out / "tasks.md").write_text(page(names))
     print(f"wrote {args.out / 'tasks.md'}")
     return 0
