@@ -241,3 +241,4 @@ def test_prune_keeps_the_newest_and_removes_what_kills_left(tmp_path, keep, left
 
 def test_pruning_what_is_not_there_is_fine(tmp_path):
     prune(tmp_path / "absent", 2)
+    assert not list(tmp_path.iterdir())

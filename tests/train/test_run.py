@@ -101,6 +101,7 @@ def test_every_float_survives_the_yaml_file(run):
     values = [1e-10, 1e-8, 0.1, 1 / 3, 5e-05, 1e22, 123456789.123456789]
     run.begin({"values": values}, [])
     run.begin({"values": list(values)}, [])
+    assert yaml.safe_load((run.path / "run.yaml").read_text())["config"]["values"] == values
 
 
 LOCK = """
