@@ -36,13 +36,14 @@ class World:
 
     # Stepping
 
-    def reset(self) -> None:
-        """Put everything where the model defines it and both arms at home, at rest."""
+    def reset(self, start: np.ndarray | None = None) -> None:
+        """Put everything where the model defines it and both arms at `start`, by default home, at rest."""
+        start = self.home if start is None else start
         mujoco.mj_resetData(self.model, self.data)
         for joints, gripper, addresses, fingers in zip(_JOINTS, _GRIPPERS, self._joints, self._fingers, strict=True):
-            self.data.qpos[addresses] = self.home[joints]
-            self.data.qpos[fingers] = self.home[gripper] / 2
-        self.data.ctrl[self._servos] = self.home
+            self.data.qpos[addresses] = start[joints]
+            self.data.qpos[fingers] = start[gripper] / 2
+        self.data.ctrl[self._servos] = start
 
     def settle(self, steps: int) -> None:
         """Let the physics run for some control steps with the present targets."""
