@@ -8,8 +8,8 @@ from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.errors import HoldfastError
 
-STRIDE = 16  # pixels per image token and side: four convolutional stages, each halving the image
-GROUPS = 4  # of the group normalization; they divide the width / 8 channels of the first stage
+STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
+GROUPS = 4  # of the group normalization; they divide the width / 4 channels of the stem
 
 
 @PreTrainedConfig.register_subclass("nano")
@@ -32,6 +32,9 @@ class NanoConfig(PreTrainedConfig):
     heads: int = 8
     # Euler steps from noise to actions.
     denoise_steps: int = 10
+    # Draws of noise and time that a training step takes for every observation. Seeing costs more than acting, so
+    # a few draws nearly come for free and steady the gradient.
+    noise_draws: int = 4
 
     # Words of an instruction, and the buckets they are hashed into (0 is padding).
     max_tokens: int = 24
@@ -73,6 +76,7 @@ class NanoConfig(PreTrainedConfig):
             "decoder_layers",
             "heads",
             "denoise_steps",
+            "noise_draws",
             "max_tokens",
         )
         for name in sizes:
@@ -85,8 +89,8 @@ class NanoConfig(PreTrainedConfig):
             )
         if self.image_size < STRIDE or self.image_size % STRIDE:
             raise HoldfastError(f"image_size must be a multiple of {STRIDE}, got {self.image_size}.")
-        if self.width < 8 * GROUPS or self.width % (8 * GROUPS):
-            raise HoldfastError(f"width must be a multiple of {8 * GROUPS}, got {self.width}.")
+        if self.width < 4 * GROUPS or self.width % (4 * GROUPS):
+            raise HoldfastError(f"width must be a multiple of {4 * GROUPS}, got {self.width}.")
         if self.width % self.heads:
             raise HoldfastError(f"heads={self.heads} does not divide width={self.width}.")
         if self.vocabulary < 2:

@@ -104,17 +104,20 @@ class NanoPolicy(PreTrainedPolicy):
     def loss_elements(self, batch: Batch) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
-        Noise and times are drawn from torch's global generator; in training mode also noise on the proprioception.
+        Noise and times are drawn from torch's global generator, several for each observation, whose errors are
+        averaged; in training mode also noise on the proprioception.
         """
-        actions = batch[ACTION].float()
+        draws = self.config.noise_draws
+        actions = batch[ACTION].float().repeat_interleave(draws, 0)
+        padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None
         noise = torch.randn_like(actions)
         # Early times decide where the chunk goes, late ones only polish it. So the share of noise follows pi0's
         # Beta(1.5, 1), drawn by inverting its distribution function.
         time = 1 - torch.rand(actions.shape[0], device=actions.device) ** (2 / 3)
         blend = torch.lerp(noise, actions, time[:, None, None])
         context = self._encode(batch, noisy=self.training)
-        velocity = self.network.velocity(context, blend, time, batch.get(IS_PAD))
-        return (velocity.float() - (actions - noise)).square()
+        velocity = self.network.velocity(context, blend, time, padded)
+        return (velocity.float() - (actions - noise)).square().unflatten(0, (-1, draws)).mean(1)
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""

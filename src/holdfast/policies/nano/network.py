@@ -2,10 +2,10 @@
 
 Plain and small on purpose. Convolutions read the images, because from few demonstrations their locality is worth more
 than the freedom of patches. Tokens of all cameras, the instruction and the proprioception meet in a transformer
-encoder. A transformer decoder predicts the velocity of the action chunk (flow matching).
+encoder. A transformer decoder predicts the velocity of the action chunk (flow matching). No weight depends on the
+size of the images, so a base pretrained once serves a laptop at 64 pixels and a GPU at 96 or more.
 """
 
-from itertools import pairwise
 from typing import NamedTuple, cast
 
 import torch
@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from holdfast.policies.nano.configuration_nano import GROUPS, STRIDE, NanoConfig
 
 TIME_WIDTH = 64  # of the embedded time: plenty for a single number
+PLACE_WAVES = 8  # per axis, to tell image tokens' places apart
+PHRASES = 4  # tokens an instruction is summed up in
 
 
 class Memory(NamedTuple):
@@ -25,10 +27,9 @@ class Memory(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What the decoder attends to: one memory per decoder layer, and which entries are real [B, 1, 1, N]."""
+    """What the decoder attends to: one memory per decoder layer."""
 
     memories: list[Memory]
-    mask: Tensor
 
 
 class Attention(nn.Module):
@@ -46,7 +47,7 @@ class Attention(nn.Module):
         keys, values = self.key_value(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return Memory(keys, values)
 
-    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None = None) -> Tensor:
         """Attend from x [B, L, width] to the memory; `mask` [B, 1, 1, N] is true where it may be read."""
         queries = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         read = F.scaled_dot_product_attention(queries, *memory, attn_mask=mask)
@@ -70,10 +71,10 @@ class EncoderLayer(nn.Module):
         self.norm_feed = nn.LayerNorm(width)
         self.feed = FeedForward(width)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Refine the tokens x [B, N, width]; `mask` [B, 1, 1, N] is true for those that may be attended to."""
+    def forward(self, x: Tensor) -> Tensor:
+        """Refine the tokens x [B, N, width]."""
         y = self.norm_self(x)
-        x = x + self.attend_self(y, self.attend_self.memorize(y), mask)
+        x = x + self.attend_self(y, self.attend_self.memorize(y))
         return x + self.feed(self.norm_feed(x))
 
 
@@ -109,19 +110,20 @@ class DecoderLayer(nn.Module):
         self.norm_feed = TimedNorm(width)
         self.feed = FeedForward(width)
 
-    def forward(self, x: Tensor, moment: Tensor, real: Tensor | None, memory: Memory, mask: Tensor) -> Tensor:
-        """Refine the steps x [B, chunk, width] of the chunk.
+    def forward(self, x: Tensor, moment: Tensor, real: Tensor | None, memory: Memory) -> Tensor:
+        """Refine the steps x [B * draws, chunk, width] of the chunk.
 
         Args:
-            x: The steps.
-            moment: The embedded time [B, 1, TIME_WIDTH].
-            real: Which steps may be attended to [B, 1, 1, chunk], all if None.
-            memory: This layer's memory of the context.
-            mask: Which entries of the memory may be attended to [B, 1, 1, N].
+            x: The steps; several draws of noise for one observation follow each other.
+            moment: The embedded time [B * draws, 1, TIME_WIDTH].
+            real: Which steps may be attended to [B * draws, 1, 1, chunk], all if None.
+            memory: This layer's memory of the context, of batch size B.
         """
         y = self.norm_self(x, moment)
         x = x + self.attend_self(y, self.attend_self.memorize(y), real)
-        x = x + self.attend_context(self.norm_context(x, moment), memory, mask)
+        # All draws of an observation ask its memory at once; none sees another.
+        asked = self.norm_context(x, moment).reshape(memory.keys.shape[0], -1, x.shape[-1])
+        x = x + self.attend_context(asked, memory).view_as(x)
         return x + self.feed(self.norm_feed(x, moment))
 
 
@@ -154,20 +156,30 @@ def embedding(*shape: int) -> nn.Parameter:
     return nn.Parameter(0.02 * torch.randn(shape))
 
 
+class Stem(nn.Sequential):
+    """From pixels to a quarter of the side in one step: full resolution is where small channels waste a CPU's time."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(nn.Conv2d(3, channels, 6, stride=4, padding=1), nn.GroupNorm(GROUPS, channels), nn.SiLU())
+
+
 class NanoNetwork(nn.Module):
     """Velocity of an action chunk, given images, proprioception and an instruction."""
 
     frequencies: Tensor
+    waves: Tensor
 
     def __init__(self, config: NanoConfig, cameras: int, state_dim: int, action_dim: int) -> None:
         super().__init__()
         width = config.width
-        channels = (3, width // 8, width // 4, width // 2, width)
-        self.vision = nn.Sequential(*(ConvStage(*pair) for pair in pairwise(channels)))
-        self.place = embedding((config.image_size // STRIDE) ** 2, width)
+        self.vision = nn.Sequential(Stem(width // 4), ConvStage(width // 4, width // 2), ConvStage(width // 2, width))
+        self.register_buffer("waves", torch.pi * 2.0 ** torch.arange(PLACE_WAVES // 2), persistent=False)
+        self.place = nn.Linear(2 * PLACE_WAVES, width, bias=False)
         self.camera = embedding(cameras, 1, width)
         self.word = nn.Embedding(config.vocabulary, width)
         self.word_order = embedding(config.max_tokens, width)
+        self.phrase = embedding(PHRASES, width)
+        self.listen = Attention(width, config.heads)
         self.state = nn.Linear(state_dim, width)
         self.encoder = nn.ModuleList(EncoderLayer(width, config.heads) for _ in range(config.encoder_layers))
         self.norm_context = nn.LayerNorm(width)
@@ -196,35 +208,43 @@ class NanoNetwork(nn.Module):
             The context, ready for any number of calls of `velocity`.
         """
         # One pass over the images of all cameras, then [B, cameras, places, width].
-        seen = self.vision(images.flatten(0, 1)).flatten(2).transpose(1, 2).unflatten(0, images.shape[:2])
-        seen = (seen + self.place + self.camera).flatten(1, 2)
+        features = self.vision(images.flatten(0, 1))
+        seen = features.flatten(2).transpose(1, 2).unflatten(0, images.shape[:2])
+        seen = (seen + self.place(self._places(features.shape[-1])) + self.camera).flatten(1, 2)
         felt = self.state(state).unsqueeze(1)
-        said = self.word(tokens) + self.word_order
+        # However long the instruction, a few tokens of it go on: padding would cost as much as pixels.
+        sentence = self.listen.memorize(self.word(tokens) + self.word_order)
+        said = self.phrase + self.listen(self.phrase.expand(len(tokens), -1, -1), sentence, words[:, None, None, :])
         x = torch.cat([seen, felt, said], dim=1)
-        always = words.new_ones(words.shape[0], x.shape[1] - words.shape[1])
-        mask = torch.cat([always, words], dim=1)[:, None, None, :]
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = layer(x)
         x = self.norm_context(x)
         layers = (cast(DecoderLayer, layer) for layer in self.decoder)
-        return Context([layer.attend_context.memorize(x) for layer in layers], mask)
+        return Context([layer.attend_context.memorize(x) for layer in layers])
 
     def velocity(self, context: Context, actions: Tensor, time: Tensor, padded: Tensor | None = None) -> Tensor:
         """Tell where noisy actions flow.
 
         Args:
-            context: What `encode` returned.
-            actions: Normalized actions on their way from noise [B, chunk, action_dim].
-            time: How far on their way, 0 (noise) to 1 (actions) [B].
-            padded: Steps behind the end of an episode [B, chunk], which the others must not look at.
+            context: What `encode` returned for B observations.
+            actions: Normalized actions on their way from noise [B * draws, chunk, action_dim].
+            time: How far on their way, 0 (noise) to 1 (actions) [B * draws].
+            padded: Steps behind the end of an episode [B * draws, chunk], which the others must not look at.
 
         Returns:
-            The velocity [B, chunk, action_dim].
+            The velocity [B * draws, chunk, action_dim].
         """
         phase = time[:, None] * self.frequencies
         moment = self.time(torch.cat([phase.sin(), phase.cos()], dim=-1)).unsqueeze(1)
         x = self.action_in(actions) + self.step
         real = None if padded is None else ~padded[:, None, None, :]
         for layer, memory in zip(self.decoder, context.memories, strict=True):
-            x = layer(x, moment, real, memory, context.mask)
+            x = layer(x, moment, real, memory)
         return self.action_out(self.norm_out(x, moment))
+
+    def _places(self, side: int) -> Tensor:
+        """Waves over the image's rows and columns, at each of its side x side tokens [side * side, 2 * waves]."""
+        centres = (torch.arange(side, device=self.waves.device) + 0.5) / side
+        waves = centres[:, None] * self.waves
+        axis = torch.cat([waves.sin(), waves.cos()], dim=-1)
+        return torch.cat([axis.repeat_interleave(side, 0), axis.repeat(side, 1)], dim=-1)

@@ -1,0 +1,176 @@
+"""The pretrained base of nano: skills of the playground, demonstrated by scripts and learned in minutes on a GPU.
+
+What pi0.5 is to the paper, this is to the twin: it has moved both arms, grasped, pushed and pressed on request, and has
+never seen any of the ten tasks. `src/holdfast/policies/nano/base` is a copy of what `holdfast run base` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from lerobot.configs import FeatureType, PolicyFeature
+from rich.console import Console
+
+from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.embodiment import EMBODIMENTS
+from holdfast.errors import HoldfastError
+from holdfast.norm.stats import RunningStats
+from holdfast.norm.strategies import Space, calibrated_space, widen
+from holdfast.policies.adapter import Adapter
+from holdfast.policies.config import AugmentConfig
+from holdfast.policies.nano.configuration_nano import NanoConfig
+from holdfast.policies.nano.modeling_nano import NanoPolicy
+from holdfast.progress import progress_bar
+from holdfast.train.config import NormConfig, OptimConfig
+from holdfast.train.engine import choose_device
+from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
+from holdfast.twin.cell import CAMERAS
+from holdfast.twin.skills.generate import Episode, demonstrate
+
+ROBOT = EMBODIMENTS["piper_x_pair"]
+
+
+@dataclass(frozen=True)
+class BaseConfig:
+    """Scale of the pretraining; the shipped base was made with these numbers."""
+
+    episodes: int = 6000
+    size: int = 96  # pixels a side, as rendered
+    every: int = 3  # control steps between two images
+    processes: int = 14
+    device: str = "cuda"
+    seed: int = 0
+    # Width 128 is what a laptop can train; the base then has 2 M parameters, 8 MB.
+    policy: dict[str, int] = field(
+        default_factory=lambda: {"width": 128, "heads": 4, "encoder_layers": 2, "decoder_layers": 3}
+    )
+    train: PretrainConfig = field(
+        default_factory=lambda: PretrainConfig(
+            steps=12_000,
+            batch_size=512,
+            sizes=(64, 96),
+            seed=0,
+            optim=OptimConfig(lr=1e-3, warmup=500, ema=0.999, final=0.02, weight_decay=1e-4),
+            augment=AugmentConfig(brightness=0.2, contrast=0.2, saturation=0.2),
+        )
+    )
+
+
+def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
+    """Demonstrate, train, and write the policy with its statistics and where it came from."""
+    if output.exists():
+        raise HoldfastError(f"{output} exists. Choose another --output, or delete it to make the base again.")
+    device = choose_device(config.device)
+    started = time.monotonic()
+    episodes = collect(range(config.seed, config.seed + config.episodes), config, console)
+    console.print(f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {_count(e.skill for e in episodes)}")
+    experience = lay_out(episodes, config.every)
+    adapter = new_policy(config, device)
+    space = measure(episodes, adapter)
+    with progress_bar(console) as bar:
+        task = bar.add_task("pretraining", total=config.train.steps, note="")
+
+        def report(step: int, loss: float) -> None:
+            bar.update(task, completed=step, note=f"loss {loss:.4f}")
+            if not console.is_terminal:
+                console.print(f"step {step}: loss {loss:.4f}, {time.monotonic() - started:.0f} s")
+
+        pretrain(adapter, space, experience.to(device), config.train, device, report)
+    adapter.save(output, space)
+    (output / "normalization.json").write_text(json.dumps(space.to_json(), indent=1))
+    provenance = {
+        "config": asdict(config),
+        "episodes": len(episodes),
+        "frames": len(experience.frames),
+        "skills": _count(e.skill for e in episodes),
+        "instructions": sorted({e.instruction for e in episodes}),
+        "seconds": round(time.monotonic() - started),
+    }
+    (output / "provenance.json").write_text(json.dumps(provenance, indent=1))
+    return output
+
+
+def collect(seeds: Sequence[int], config: BaseConfig, console: Console) -> list[Episode]:
+    """Demonstrations of the playground, in the order of their seeds; those that failed are left out."""
+    work = partial(demonstrate, size=config.size, every=config.every)
+    episodes = []
+    with ProcessPoolExecutor(config.processes, get_context("spawn")) as pool, progress_bar(console) as bar:
+        task = bar.add_task("demonstrating", total=len(seeds), note="")
+        for episode in pool.map(work, seeds, chunksize=8):
+            bar.advance(task)
+            if episode is not None:
+                episodes.append(episode)
+    return episodes
+
+
+def lay_out(episodes: Sequence[Episode], every: int) -> Experience:
+    """Episodes end to end, as training draws from them."""
+    steps = np.cumsum([0, *(len(e.states) for e in episodes)])
+    counts = [len(e.frames) for e in episodes]
+    frames = torch.empty(sum(counts), *episodes[0].frames.shape[1:], dtype=torch.uint8)
+    filled = 0
+    for episode in episodes:
+        frames[filled : filled + len(episode.frames)] = torch.from_numpy(episode.frames)
+        filled += len(episode.frames)
+    shown = [start + every * np.arange(n) for start, n in zip(steps, counts, strict=False)]
+    return Experience(
+        cameras=CAMERAS,
+        every=every,
+        instructions=tuple(e.instruction for e in episodes),
+        states=torch.from_numpy(np.concatenate([e.states for e in episodes])),
+        actions=torch.from_numpy(np.concatenate([e.actions for e in episodes])),
+        frames=frames,
+        frame_step=torch.from_numpy(np.concatenate(shown)),
+        frame_end=torch.from_numpy(np.repeat(steps[1:], counts)),
+        frame_episode=np.repeat(np.arange(len(episodes)), counts),
+    )
+
+
+def new_policy(config: BaseConfig, device: str) -> Adapter:
+    """A nano with random weights for the two arms and their four cameras."""
+    image = PolicyFeature(FeatureType.VISUAL, (3, config.size, config.size))
+    numbers = (len(ROBOT.dimensions),)
+    torch.manual_seed(config.seed)
+    policy = NanoPolicy(
+        NanoConfig(
+            image_size=config.size,
+            input_features={
+                **{IMAGES + camera: image for camera in CAMERAS},
+                STATE: PolicyFeature(FeatureType.STATE, numbers),
+            },
+            output_features={ACTION: PolicyFeature(FeatureType.ACTION, numbers)},
+            action_feature_names=list(ROBOT.names),
+            device=device,
+            push_to_hub=False,
+            **config.policy,
+        )
+    )
+    return Adapter(policy.to(device), ROBOT.names)
+
+
+def measure(episodes: Sequence[Episode], adapter: Adapter) -> Space:
+    """Quantiles of everything the playground shows, each at least the usual share of the declared range."""
+    layout, horizon = adapter.layout, adapter.layout.horizon
+    running = {STATE: RunningStats(), ACTION: RunningStats()}
+    for episode in episodes:
+        running[STATE].update(episode.states)
+        for delta in range(horizon):
+            ahead = episode.actions[delta:]
+            running[ACTION].update(ahead - np.where(layout.relative, episode.states[: len(ahead)], 0))
+    measured = Space(running[STATE].finish(), running[ACTION].finish())
+    declared = calibrated_space(ROBOT, layout.relative, horizon)
+    return widen(measured, declared, ROBOT.names, NormConfig().floor)
+
+
+def _count(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))

@@ -1,0 +1,117 @@
+"""Trains a base policy on many short episodes held in memory; what a stream starts from, as pi0.5 is for the paper.
+
+Unlike a stage of a stream it has no buffer, no dataset and no resume: minutes on a GPU, once, by whoever makes the base.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from holdfast.data.batches import Batch
+from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.norm.strategies import Space
+from holdfast.policies import transforms
+from holdfast.policies.adapter import Adapter
+from holdfast.policies.augment import augment
+from holdfast.policies.config import AugmentConfig
+from holdfast.train.config import OptimConfig
+from holdfast.train.optim import set_learning_rate
+from holdfast.train.state import TrainingState
+
+
+@dataclass(frozen=True)
+class Experience:
+    """Episodes laid end to end. Every `every`-th step of an episode has images."""
+
+    cameras: tuple[str, ...]
+    every: int
+    instructions: tuple[str, ...]  # of each episode
+    states: torch.Tensor  # (steps, dimensions)
+    actions: torch.Tensor
+    frames: torch.Tensor  # (frames, cameras, height, width, 3) uint8
+    frame_step: torch.Tensor  # the step that each frame shows
+    frame_end: torch.Tensor  # and the end of its episode
+    frame_episode: np.ndarray
+
+    def to(self, device: str) -> Experience:
+        """The same with its tensors on a device."""
+        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in vars(self).items()}
+        return Experience(**moved)
+
+    def batch(self, rng: np.random.Generator, count: int, chunk: int) -> Batch:
+        """Frames drawn uniformly, with the chunk of actions that follows each."""
+        chosen = rng.integers(len(self.frames), size=count)
+        index = torch.from_numpy(chosen).to(self.frames.device)
+        start, end = self.frame_step[index], self.frame_end[index]
+        steps = start[:, None] + torch.arange(chunk, device=start.device)
+        images = self.frames[index].permute(1, 0, 4, 2, 3)
+        return {
+            STATE: self.states[start],
+            ACTION: self.actions[torch.minimum(steps, end[:, None] - 1)],
+            "action_is_pad": steps >= end[:, None],
+            "task": [self.instructions[e] for e in self.frame_episode[chosen]],
+            "task_index": torch.zeros(count, dtype=torch.long),
+            **{IMAGES + camera: image for camera, image in zip(self.cameras, images, strict=True)},
+        }
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """How the base is trained."""
+
+    steps: int
+    batch_size: int
+    # Sides the images are resized to, one drawn for each step: the base then serves all of them.
+    sizes: Sequence[int]
+    seed: int
+    optim: OptimConfig
+    augment: AugmentConfig
+
+
+def pretrain(
+    adapter: Adapter,
+    space: Space,
+    experience: Experience,
+    config: PretrainConfig,
+    device: str,
+    report: Callable[[int, float], None],
+) -> None:
+    """Train a policy in place, ending with its averaged weights; `report` hears of the step and the mean loss."""
+    preprocess = transforms.build_training(adapter.config, [space])
+    state = TrainingState(adapter.policy.train(), config.optim)
+    rng = np.random.default_rng(config.seed)
+    torch.manual_seed(config.seed)
+    recent: list[torch.Tensor] = []
+    told = time.monotonic()
+    while state.step < config.steps:
+        batch = experience.batch(rng, config.batch_size, adapter.config.chunk_size)
+        images = {key: batch[key] for key in batch if key.startswith(IMAGES)}
+        batch.update(_resized(augment(images, config.augment, int(rng.integers(2**62))), int(rng.choice(config.sizes))))
+        set_learning_rate(state.optimizer, config.optim, state.step, config.steps)
+        state.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            loss = adapter.loss(preprocess(batch), None).total
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(state.parameters.values(), config.optim.clip)
+        state.optimizer.step()
+        if state.average:
+            state.average.update(state.step)
+        state.step += 1
+        recent.append(loss.detach())
+        if time.monotonic() - told > 5 or state.step == config.steps:
+            report(state.step, float(torch.stack(recent).mean()))
+            recent, told = [], time.monotonic()
+    if state.average:
+        state.average.write_to_model()
+
+
+def _resized(images: dict[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
+    if next(iter(images.values())).shape[-1] == size:
+        return images
+    return {key: F.interpolate(i, (size, size), mode="bilinear", antialias=True) for key, i in images.items()}
