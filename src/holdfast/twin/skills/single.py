@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from holdfast.twin.arm import TCP_TO_TIP
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES
-from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take
+from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take, unturned
 from holdfast.twin.skills.toys import DOME, TRAVEL, Prop
 
 _PAD_FACE, _PAD_WIDTH = 0.008, 0.011  # from the middle of closed pads to their outer face, and half its width
+_CARRY = 0.11  # how high things are carried
 _SEGMENT, _NEAR_ENOUGH, _PUSH_HEIGHT = 0.07, 0.012, 0.034
 
 
@@ -86,7 +88,12 @@ class Lift(Skill):
     """Grasp a thing and hold it up."""
 
     name = "lift"
-    templates = ("Lift {thing}", "Pick up {thing}", "Raise {thing}", "Grasp {thing} and lift it")
+    templates: ClassVar[tuple[str, ...]] = (
+        "Lift {thing}",
+        "Pick up {thing}",
+        "Raise {thing}",
+        "Grasp {thing} and lift it",
+    )
 
     def lay(self) -> None:
         """One thing."""
@@ -147,7 +154,7 @@ class Place(Skill):
         """A pad or a tray, and a thing that fits."""
         pad = self.rng.random() < 0.6
         self.goal = self.playground.add(
-            self.rng, "pad" if pad else "tray", ZONES[self.side], reach=self.arms, turn=math.pi if pad else 0.5
+            self.rng, "pad" if pad else ("tray", "bin"), ZONES[self.side], reach=self.arms, turn=math.pi if pad else 0.5
         )
         self.thing = self.playground.add(
             self.rng,
@@ -164,7 +171,7 @@ class Place(Skill):
 
     def scripts(self, drivers: Drivers) -> Scripts:
         """Pick, carry, put, let go."""
-        return {self.side: put(drivers[self.side], self.thing, self.goal)}
+        return {self.side: pick_and_put(drivers[self.side], self.thing, self.goal)}
 
     def succeeded(self) -> bool:
         """It rests there, and no hand is on it."""
@@ -190,7 +197,7 @@ class Stack(Skill):
 
     def scripts(self, drivers: Drivers) -> Scripts:
         """Pick, carry, put, let go."""
-        return {self.side: put(drivers[self.side], self.thing, self.goal)}
+        return {self.side: pick_and_put(drivers[self.side], self.thing, self.goal)}
 
     def succeeded(self) -> bool:
         """It stands on top."""
@@ -227,13 +234,13 @@ class Push(Skill):
         """Straight towards the middle of the pad."""
         middle, ahead, _, reach = self.aim()
         behind = middle - (reach + 0.02) * ahead
-        yield from hand.move(behind + 0.07 * UP, self.facing(hand, behind, ahead), opening=0.0)
+        yield from hand.move(behind + 0.07 * UP, hand.down(behind, _across(ahead)), opening=0.0)
         for _ in range(6):
             middle, ahead, distance, reach = self.aim()
             if distance < _NEAR_ENOUGH:
                 break
             behind = middle - (reach + 0.015) * ahead
-            yield from hand.move(behind, self.facing(hand, behind, ahead), speed=0.18)
+            yield from hand.move(behind, unturned(hand, behind, _across(ahead)), speed=0.18)
             yield from hand.move(middle + (min(distance, _SEGMENT) - reach) * ahead, speed=0.14, straight=True)
             yield from hand.move(hand.position - 0.015 * ahead, speed=0.15)
         yield from hand.move(hand.position + 0.08 * UP, speed=0.2)
@@ -248,10 +255,6 @@ class Push(Skill):
         off = (_angle(way) - self.world.yaw(self.thing.name) + math.pi / 4) % (math.pi / 2) - math.pi / 4
         reach = self.thing.half[0] / math.cos(off) + _PAD_FACE + _PAD_WIDTH * abs(math.sin(off))
         return middle, np.array([*way / max(distance, 1e-6), 0]), distance, reach
-
-    def facing(self, hand: Driver, position: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        """The rotation of a hand whose outer pad lies flat against the crate."""
-        return hand.down(position, _angle(ahead) - math.pi / 2)
 
     def succeeded(self) -> bool:
         """It is in the middle of the pad."""
@@ -273,12 +276,17 @@ def is_down(hand: Driver, knob: Prop) -> bool:
     return hand.world.joint(f"{knob.name}_dome") < -0.6 * TRAVEL
 
 
-def put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0, lift: float = 0.11) -> Script:
-    """Pick a thing, put it on or in a goal (`offset` along its y from the middle), let go and rise."""
-    yield from take(hand, thing, lift)
+def pick_and_put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0) -> Script:
+    """Grasp a thing and put it on or in a goal."""
+    yield from take(hand, thing, _CARRY)
+    yield from put(hand, thing, goal, offset)
+
+
+def put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0) -> Script:
+    """Put a held thing on or in a goal (`offset` along its y from the middle), let go and rise."""
     where = hand.world.to_world(goal.name, [0, offset, 0])
     yield from carry(hand, thing, where[:2])
-    inside = {"pad": 0.0, "tray": 0.004}.get(goal.kind, goal.low + goal.height)
+    inside = {"pad": 0.0, "tray": 0.004, "bin": 0.004}.get(goal.kind, goal.low + goal.height)
     yield from lower(hand, thing, where[2] + inside)
     yield from release(hand, thing)
 
@@ -292,3 +300,8 @@ def rests_on(skill: Skill, thing: Prop, goal: Prop) -> bool:
 
 def _angle(way: np.ndarray) -> float:
     return math.atan2(way[1], way[0])
+
+
+def _across(ahead: np.ndarray) -> float:
+    """The yaw of a hand whose outer pad lies flat against what it pushes ahead."""
+    return _angle(ahead) - math.pi / 2
