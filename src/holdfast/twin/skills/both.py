@@ -16,6 +16,7 @@ from holdfast.twin.skills.toys import Prop
 
 # Things of one arm each keep to their side, so that the hands do not meet.
 _OWN: dict[str, Zone] = {"left": ((0.18, 0.46), (0.11, 0.40)), "right": ((0.18, 0.46), (-0.40, -0.11))}
+_STEPS_PER_METRE = 450  # of a thing carried together: one tempo for both hands
 
 
 class LiftPair(Skill):
@@ -132,7 +133,7 @@ class Carry(Skill):
         yield from hand.wait(lambda: len(ready) == len(SIDES))
         for shift in (self.height * UP, np.array([*self.ways[self.way], 0])):
             start = hand.position.copy()
-            steps = round(9 * np.linalg.norm(shift) / 0.02) or 1
+            steps = max(1, round(_STEPS_PER_METRE * float(np.linalg.norm(shift))))
             for step in range(1, steps + 1):
                 share = step / steps
                 hand.position = start + share**3 * (10 - 15 * share + 6 * share**2) * shift

@@ -13,7 +13,8 @@ from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.expert import Expert
 from holdfast.twin.skills.both import Assist, Carry, LiftPair, PlacePair, PressPair
 from holdfast.twin.skills.playground import Crowded, Playground, start_pose
-from holdfast.twin.skills.single import Lift, Place, Press, Push, Reach, SetDown, Stack
+from holdfast.twin.skills.push import Push
+from holdfast.twin.skills.single import Lift, Place, Press, Reach, SetDown, Stack
 from holdfast.twin.skills.skill import Skill
 from holdfast.twin.world import HOME
 

@@ -1,4 +1,4 @@
-"""Skills of one arm: reach, press, lift, set down, place, stack, push."""
+"""Skills of one arm: reach, press, lift, set down, place, stack."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import numpy as np
 from holdfast.twin.arm import TCP_TO_TIP
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES
-from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take, unturned
+from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take
 from holdfast.twin.skills.toys import DOME, TRAVEL, Prop
 
-_PAD_FACE, _PAD_WIDTH = 0.008, 0.011  # from the middle of closed pads to their outer face, and half its width
 _CARRY = 0.11  # how high things are carried
-_SEGMENT, _NEAR_ENOUGH, _PUSH_HEIGHT = 0.07, 0.012, 0.034
 
 
 class Reach(Skill):
@@ -28,6 +26,7 @@ class Reach(Skill):
         """One thing of any kind that can be grasped."""
         self.thing = self.playground.add(self.rng, GRASPABLE, ZONES[self.side], reach=self.arms)
         self.above = float(self.rng.uniform(0.03, 0.06))
+        self.goal: np.ndarray = np.zeros(3)
 
     def words(self) -> dict[str, str]:
         """The thing."""
@@ -99,6 +98,7 @@ class Lift(Skill):
         """One thing."""
         self.thing = self.playground.add(self.rng, GRASPABLE, ZONES[self.side], reach=self.arms)
         self.height = float(self.rng.uniform(0.07, 0.13))
+        self.raised = False
 
     def words(self) -> dict[str, str]:
         """The thing."""
@@ -206,66 +206,12 @@ class Stack(Skill):
         return on and math.dist(upper[:2], under[:2]) < 0.02 and self.free_of(self.thing)
 
 
-class Push(Skill):
-    """Push a crate along the table with closed fingers."""
-
-    name = "push"
-    templates = ("Push {thing} to {goal}", "Push {thing} onto {goal}", "Slide {thing} to {goal}")
-
-    def lay(self) -> None:
-        """A crate, one of its faces roughly turned away from the pad, and nothing on the way."""
-        zone = ((0.22, 0.44), ZONES[self.side][1])
-        self.goal = self.playground.add(self.rng, "pad", zone, reach=self.arms)
-        thing = self.playground.add(
-            self.rng, "crate", zone, reach=self.arms, gap=-1, between=(self.goal.xy, 0.08, 0.16)
-        )
-        way = self.goal.xy - thing.xy
-        self.thing = self.playground.turn(thing, _angle(way) + float(self.rng.uniform(-0.35, 0.35)))
-
-    def words(self) -> dict[str, str]:
-        """Crate and pad."""
-        return {"thing": self.thing.words, "goal": self.goal.words}
-
-    def scripts(self, drivers: Drivers) -> Scripts:
-        """Come down behind it and push, aiming anew after every segment."""
-        return {self.side: self.push(drivers[self.side])}
-
-    def push(self, hand: Driver) -> Script:
-        """Straight towards the middle of the pad."""
-        middle, ahead, _, reach = self.aim()
-        behind = middle - (reach + 0.02) * ahead
-        yield from hand.move(behind + 0.07 * UP, hand.down(behind, _across(ahead)), opening=0.0)
-        for _ in range(6):
-            middle, ahead, distance, reach = self.aim()
-            if distance < _NEAR_ENOUGH:
-                break
-            behind = middle - (reach + 0.015) * ahead
-            yield from hand.move(behind, unturned(hand, behind, _across(ahead)), speed=0.18)
-            yield from hand.move(middle + (min(distance, _SEGMENT) - reach) * ahead, speed=0.14, straight=True)
-            yield from hand.move(hand.position - 0.015 * ahead, speed=0.15)
-        yield from hand.move(hand.position + 0.08 * UP, speed=0.2)
-        yield from hand.wait(seconds=0.25)
-
-    def aim(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """The crate's middle at pushing height, the way to the pad, its length, and how far behind the pads touch."""
-        middle = self.world.position(self.thing.name)
-        way = self.goal.xy - middle[:2]
-        distance = float(np.linalg.norm(way))
-        middle[2] = _PUSH_HEIGHT
-        off = (_angle(way) - self.world.yaw(self.thing.name) + math.pi / 4) % (math.pi / 2) - math.pi / 4
-        reach = self.thing.half[0] / math.cos(off) + _PAD_FACE + _PAD_WIDTH * abs(math.sin(off))
-        return middle, np.array([*way / max(distance, 1e-6), 0]), distance, reach
-
-    def succeeded(self) -> bool:
-        """It is in the middle of the pad."""
-        return self.free_of(self.thing) and math.dist(self.world.position(self.thing.name)[:2], self.goal.xy) < 0.02
-
-
 def press(hand: Driver, knob: Prop) -> Script:
     """Bring closed fingers onto a knob and push it down."""
-    top = hand.world.position(knob.name) + (knob.height + DOME + TCP_TO_TIP) * UP
-    above = top + 0.06 * UP
-    yield from hand.move(above, hand.down(above, yaw=0.0, also=[top - TRAVEL * UP]), opening=0.0)
+    dome = hand.world.position(knob.name) + (knob.height + DOME) * UP
+    rotation = hand.down(dome, yaw=0.0, also=[dome + 0.08 * UP])
+    top = dome - TCP_TO_TIP * rotation[:, 2]  # the fingertips on the middle of the dome, however the hand leans
+    yield from hand.move(top + 0.06 * UP, rotation, opening=0.0)
     yield from hand.move(top + 0.01 * UP, speed=0.15)
     yield from hand.move(top - TRAVEL * UP, speed=0.06)
     yield from hand.wait(seconds=0.2)
@@ -296,12 +242,3 @@ def rests_on(skill: Skill, thing: Prop, goal: Prop) -> bool:
     x, y, z = skill.world.to_body(goal.name, skill.world.to_world(thing.name, [0, 0, thing.low]))
     near = 0.02 if goal.kind == "pad" else max(goal.half[1] - 0.02, 0.02)
     return abs(x) < max(goal.half[0] - 0.02, 0.02) and abs(y) < near and abs(z) < 0.008
-
-
-def _angle(way: np.ndarray) -> float:
-    return math.atan2(way[1], way[0])
-
-
-def _across(ahead: np.ndarray) -> float:
-    """The yaw of a hand whose outer pad lies flat against what it pushes ahead."""
-    return _angle(ahead) - math.pi / 2

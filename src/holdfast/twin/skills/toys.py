@@ -102,7 +102,7 @@ TOYS = (
     Toy("toy_bar", "bar", (0.009, 0.105, 0.009), (0.015, 0.150, 0.020)),
     Toy("toy_pad_0", "pad", (0.045, 0.045, 0.0006), (0.075, 0.075, 0.0006), low=0),
     Toy("toy_pad_1", "pad", (0.045, 0.045, 0.0006), (0.075, 0.075, 0.0006), low=0, round=True),
-    *(Toy(f"toy_knob_{i}", "knob", (0.026, 0.026, 0.006), (0.045, 0.045, 0.022), low=0, round=True) for i in range(2)),
+    *(Toy(f"toy_knob_{i}", "knob", (0.026, 0.026, 0.0165), (0.045, 0.045, 0.026), low=0, round=True) for i in range(2)),
 )
 NOUNS = {
     "block": ("block", "brick"),
@@ -185,7 +185,7 @@ def _add_tray(spec: mujoco.MjSpec, toy: Toy) -> None:
 
 
 def _add_knob(spec: mujoco.MjSpec, toy: Toy) -> None:
-    """A round foot that stands still, with a dome on a spring."""
+    """A round foot that stands still, with a dome on a spring; high enough that a dome pressed down clears the table."""
     radius, _, half = toy.largest
     add_material(spec, f"{toy.name}_foot", (0.5, 0.5, 0.5))
     foot = fixed_body(spec, toy.name, [0.3, 0, 0])
