@@ -43,6 +43,7 @@ class Playground:
     def __init__(self) -> None:
         spec = cell.build()
         add_toys(spec)
+        spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)  # toys out of sight cost nothing
         self.world = World(spec)
         self.props: list[Prop] = []
         self._nominal = {name: getattr(self.world.model, name).copy() for name in _FIELDS}

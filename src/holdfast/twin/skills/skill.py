@@ -56,7 +56,8 @@ class Skill(ABC):
 
     def _distract(self) -> None:
         """Things that are not meant, so that words and images are needed."""
-        for _ in range(self.rng.integers(0, 4)):
+        fewest = 1 if len(self.playground.props) == 1 else 0
+        for _ in range(self.rng.integers(fewest, 4)):
             kinds = ["block", "cylinder", "crate", "tube", "dish", "tray", "bin", "pad", "knob"]
             try:
                 self.playground.add(self.rng, kinds, ZONES["table"], gap=0.05)

@@ -185,7 +185,7 @@ def _add_tray(spec: mujoco.MjSpec, toy: Toy) -> None:
 
 
 def _add_knob(spec: mujoco.MjSpec, toy: Toy) -> None:
-    """A round foot that stands still, with a dome on a spring; high enough that a dome pressed down clears the table."""
+    """A round foot that stands still, with a dome on a spring that clears the table even when pressed."""
     radius, _, half = toy.largest
     add_material(spec, f"{toy.name}_foot", (0.5, 0.5, 0.5))
     foot = fixed_body(spec, toy.name, [0.3, 0, 0])
