@@ -30,7 +30,7 @@ SINGLE: dict[type[Skill], float] = {
 BOTH: dict[type[Skill], float] = {LiftPair: 0.25, PressPair: 0.10, Carry: 0.25, Assist: 0.2, PlacePair: 0.2}
 ARMS = {("left",): 0.40, ("right",): 0.25, ("left", "right"): 0.35}
 PERTURBED, NUDGED = 0.35, 0.25  # shares of the episodes that start away from home, and in which a hand is knocked
-MOST_STEPS = 450
+MOST_STEPS = 540
 _NUDGE = 0.07  # rad, at its height
 
 
