@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from holdfast.twin.arm import SIDES
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
-from holdfast.twin.skills.playground import ZONES, Zone
-from holdfast.twin.skills.single import is_down, press, put, rests_on
-from holdfast.twin.skills.skill import GRASPABLE, Skill, take
+from holdfast.twin.skills.playground import Zone
+from holdfast.twin.skills.single import is_down, pick_and_put, press, put, rests_on
+from holdfast.twin.skills.skill import GRASPABLE, OUTER, Skill, take
 from holdfast.twin.skills.toys import Prop
 
 # Things of one arm each keep to their side, so that the hands do not meet.
 _OWN: dict[str, Zone] = {"left": ((0.18, 0.46), (0.11, 0.40)), "right": ((0.18, 0.46), (-0.40, -0.11))}
+_STEPS_PER_METRE = 450  # of a thing carried together: one tempo for both hands
 
 
 class LiftPair(Skill):
@@ -98,12 +100,18 @@ class Carry(Skill):
         "Lift {thing} with both arms and move it {way}",
         "Move {thing} {way} with both hands",
     )
-    ways = {"forward": (0.05, 0), "back": (-0.05, 0), "to the left": (0, 0.05), "to the right": (0, -0.05), "up": (0, 0)}
+    ways: ClassVar = {
+        "forward": (0.05, 0),
+        "back": (-0.05, 0),
+        "to the left": (0, 0.05),
+        "to the right": (0, -0.05),
+        "up": (0, 0),
+    }
 
     def lay(self) -> None:
         """In the middle, lying across."""
         self.thing = self.playground.add(
-            self.rng, ("bar", "tray"), ((0.24, 0.36), (-0.06, 0.06)), reach=SIDES, turn=0.35
+            self.rng, ("bar", "tray", "bin"), ((0.24, 0.36), (-0.06, 0.06)), reach=SIDES, turn=0.35
         )
         self.way = str(self.rng.choice(list(self.ways)))
         self.near = self.thing.half[1] - 0.02
@@ -125,7 +133,7 @@ class Carry(Skill):
         yield from hand.wait(lambda: len(ready) == len(SIDES))
         for shift in (self.height * UP, np.array([*self.ways[self.way], 0])):
             start = hand.position.copy()
-            steps = round(9 * np.linalg.norm(shift) / 0.02) or 1
+            steps = max(1, round(_STEPS_PER_METRE * float(np.linalg.norm(shift))))
             for step in range(1, steps + 1):
                 share = step / steps
                 hand.position = start + share**3 * (10 - 15 * share + 6 * share**2) * shift
@@ -154,7 +162,7 @@ class Assist(Skill):
         """The tray in the middle, the thing on the side of the arm that works."""
         self.side = str(self.rng.choice(SIDES, p=[0.65, 0.35]))
         self.holder = next(side for side in SIDES if side != self.side)
-        sign = 1 if self.side == "left" else -1
+        sign = OUTER[self.side]
         middle = sorted((-sign * 0.02, -sign * 0.12))
         zone = ((0.25, 0.38), (middle[0], middle[1]))
         self.goal = self.playground.add(self.rng, "tray", zone, reach=SIDES, turn=0.3)
@@ -162,7 +170,6 @@ class Assist(Skill):
             self.rng, ("block", "cylinder"), _OWN[self.side], reach=[self.side], largest=(0.03, 0.024, 0.04)
         )
         self.offset = sign * (self.goal.half[1] - 0.05)
-        self.lifted = bool(self.rng.random() < 0.5)
 
     def words(self) -> dict[str, str]:
         """Who does what."""
@@ -182,7 +189,7 @@ class Assist(Skill):
     def work(self, hand: Driver, done: set[str]) -> Script:
         """Put the thing in once the tray is held."""
         yield from hand.wait(lambda: "held" in done, at_most=1.0)
-        yield from put(hand, self.thing, self.goal, self.offset)
+        yield from pick_and_put(hand, self.thing, self.goal, self.offset)
         done.add("in")
 
     def succeeded(self) -> bool:
@@ -204,9 +211,7 @@ class PlacePair(Skill):
     def lay(self) -> None:
         """The goal in the middle, one thing on either side."""
         self.side = str(self.rng.choice(SIDES))
-        self.goal = self.playground.add(
-            self.rng, ("tray", "pad"), ((0.25, 0.40), (-0.03, 0.03)), reach=SIDES, turn=0.3
-        )
+        self.goal = self.playground.add(self.rng, ("tray", "pad"), ((0.25, 0.40), (-0.03, 0.03)), reach=SIDES, turn=0.3)
         small = (0.022, 0.019, 0.04)
         self.things = {
             side: self.playground.add(self.rng, ("block", "cylinder"), _OWN[side], reach=[side], largest=small)
@@ -225,16 +230,16 @@ class PlacePair(Skill):
         }
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The second arm starts when the first has let go."""
+        """Both take at once; the second puts when the first has let go."""
         done: set[str] = set()
         return {side: self.put(drivers[side], done) for side in SIDES}
 
     def put(self, hand: Driver, done: set[str]) -> Script:
-        """Put the hand's thing on its own half, and go home."""
+        """Take the hand's thing, put it on its own half in its turn, and make room for the other."""
+        yield from take(hand, self.things[hand.side], lift=0.10)
         if hand.side != self.side:
             yield from hand.wait(lambda: self.side in done)
-        offset = (1 if hand.side == "left" else -1) * 0.5 * self.goal.half[1]
-        yield from put(hand, self.things[hand.side], self.goal, offset, lift=0.10)
+        yield from put(hand, self.things[hand.side], self.goal, OUTER[hand.side] * 0.5 * self.goal.half[1])
         done.add(hand.side)
         if hand.side == self.side:
             yield from hand.home()

@@ -8,20 +8,29 @@ from functools import cache
 import numpy as np
 
 from holdfast.twin import ik
-from holdfast.twin.arm import OPEN, SIDES
+from holdfast.twin.arm import SIDES
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.expert import Expert
 from holdfast.twin.skills.both import Assist, Carry, LiftPair, PlacePair, PressPair
 from holdfast.twin.skills.playground import Crowded, Playground, start_pose
-from holdfast.twin.skills.single import Lift, Place, Press, Push, Reach, SetDown, Stack
+from holdfast.twin.skills.push import Push
+from holdfast.twin.skills.single import Lift, Place, Press, Reach, SetDown, Stack
 from holdfast.twin.skills.skill import Skill
 from holdfast.twin.world import HOME
 
-SINGLE: dict[type[Skill], float] = {Reach: 0.10, Press: 0.16, Lift: 0.16, SetDown: 0.10, Place: 0.2, Stack: 0.13, Push: 0.15}
+SINGLE: dict[type[Skill], float] = {
+    Reach: 0.10,
+    Press: 0.16,
+    Lift: 0.16,
+    SetDown: 0.10,
+    Place: 0.2,
+    Stack: 0.13,
+    Push: 0.15,
+}
 BOTH: dict[type[Skill], float] = {LiftPair: 0.25, PressPair: 0.10, Carry: 0.25, Assist: 0.2, PlacePair: 0.2}
 ARMS = {("left",): 0.40, ("right",): 0.25, ("left", "right"): 0.35}
 PERTURBED, NUDGED = 0.35, 0.25  # shares of the episodes that start away from home, and in which a hand is knocked
-MOST_STEPS = 450
+MOST_STEPS = 540
 _NUDGE = 0.07  # rad, at its height
 
 
@@ -41,7 +50,13 @@ class Episode:
 
 
 def demonstrate(seed: int, size: int, every: int) -> Episode | None:
-    """The episode of a seed with size x size images of every `every`-th step; None where the demonstration failed."""
+    """Show the skill of a seed; None where the demonstration failed.
+
+    Args:
+        seed: Decides the scene, the words and the motions.
+        size: Of the square images; 0 draws none.
+        every: Control steps from one set of images to the next.
+    """
     try:
         skill, start, rng = _scene(seed)
     except Crowded:
@@ -52,9 +67,11 @@ def demonstrate(seed: int, size: int, every: int) -> Episode | None:
         driver = expert.drivers[side]
         driver.position, driver.rotation = position.copy(), rotation.copy()
     nudge = _nudge(rng, skill.arms)
-    states, actions, frames = [], [], []
+    states: list[np.ndarray] = []
+    actions: list[np.ndarray] = []
+    frames: list[list[np.ndarray]] = []
     while len(actions) < MOST_STEPS and (action := expert.act()) is not None:
-        if len(actions) % every == 0 and size:
+        if size and len(actions) % every == 0:
             frames.append([world.render(camera, size, size) for camera in CAMERAS])
         states.append(world.state())
         world.step(action + nudge[len(actions)] if len(actions) < len(nudge) else action)
@@ -93,12 +110,16 @@ def _scene(seed: int) -> tuple[Skill, Poses, np.random.Generator]:
 
 
 def _poses(rng: np.random.Generator, arms: tuple[str, ...]) -> Poses:
-    """Hands within a hand's breadth of home, forward rather than back, turned a little."""
+    """Hands within a hand's breadth of home, or anywhere over their side of the table, turned a little."""
     poses = {}
     for side in arms:
-        shift = rng.uniform([-0.02, -0.10, -0.03], [0.16, 0.10, 0.06])
-        position = HOME[side] + shift
-        poses[side] = (position, ik.down(rng.uniform(-0.5, 0.5)))
+        if rng.random() < 0.5:
+            position = HOME[side] + rng.uniform([-0.02, -0.10, -0.06], [0.12, 0.10, 0.06])
+        else:
+            outwards = 1 if HOME[side][1] > 0 else -1
+            position = rng.uniform([0.16, 0.08, 0.13], [0.42, 0.36, 0.22]) * [1, outwards, 1]
+        heading = ik.heading(side, position)
+        poses[side] = (position, ik.down(heading * rng.uniform(0, 1) + rng.uniform(-0.5, 0.5)))
     return poses
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.twin import cell, ik
 from holdfast.twin.arm import BASE
-from holdfast.twin.skills.toys import COLOURS, NOUNS, TOYS, Prop, Sizes, Toy, add_toys, resize
+from holdfast.twin.skills.toys import ALIKE, COLOURS, NOUNS, TOYS, Prop, Sizes, Toy, add_toys, resize
 from holdfast.twin.world import World
 
 type Zone = tuple[tuple[float, float], tuple[float, float]]  # ranges of x and y
@@ -43,6 +43,7 @@ class Playground:
     def __init__(self) -> None:
         spec = cell.build()
         add_toys(spec)
+        spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)  # toys out of sight cost nothing
         self.world = World(spec)
         self.props: list[Prop] = []
         self._nominal = {name: getattr(self.world.model, name).copy() for name in _FIELDS}
@@ -122,14 +123,13 @@ class Playground:
         world.settle(_SETTLE)
 
     def _draw(self, rng: np.random.Generator, pool: Sequence[Toy], largest: Sizes) -> Prop:
-        toy = pool[rng.integers(len(pool))]
+        toy = pool[int(rng.integers(len(pool)))]
         half = rng.uniform(toy.smallest, np.maximum(np.minimum(toy.largest, largest), toy.smallest))
-        if toy.round:
+        if toy.round or toy.kind in ("pad", "crate"):
             half[1] = half[0]
-        elif toy.kind in ("pad", "crate"):
-            half[1] = half[0]
-        taken = {(prop.colour, prop.kind) for prop in self.props}
-        colours = [colour for colour in COLOURS if (colour, toy.kind) not in taken]
+        alike = next(kinds for kinds in ALIKE if toy.kind in kinds)
+        taken = {prop.colour for prop in self.props if prop.kind in alike}
+        colours = [colour for colour in COLOURS if colour not in taken]
         colour = str(rng.choice(colours))
         model = self.world.model
         resize(model, toy, tuple(half))
@@ -171,8 +171,8 @@ def _draw_look(model: mujoco.MjModel, ambient: np.ndarray, rng: np.random.Genera
         table[:3] = rng.uniform(0.45, 0.95) * rng.uniform(0.85, 1.0, 3)
     else:
         table[:3] += rng.uniform(-0.05, 0.05) + rng.uniform(-0.015, 0.015, 3)
-    model.vis.headlight.ambient[:] = ambient * rng.uniform(0.85, 1.15)
-    model.light_diffuse[:] *= rng.uniform(0.75, 1.25, (len(model.light_diffuse), 1))
+    model.vis.headlight.ambient[:] = ambient * rng.uniform(0.85, 1.08)
+    model.light_diffuse[:] *= rng.uniform(0.75, 1.1, (len(model.light_diffuse), 1))
     model.light_dir[:] += rng.uniform(-0.12, 0.12, model.light_dir.shape)
     model.light_dir[:] /= np.linalg.norm(model.light_dir, axis=1, keepdims=True)
     model.cam_pos[:] += rng.uniform(-0.004, 0.004, model.cam_pos.shape)

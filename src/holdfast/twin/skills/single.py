@@ -1,8 +1,9 @@
-"""Skills of one arm: reach, press, lift, set down, place, stack, push."""
+"""Skills of one arm: reach, press, lift, set down, place, stack."""
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,8 +13,7 @@ from holdfast.twin.skills.playground import ZONES
 from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take
 from holdfast.twin.skills.toys import DOME, TRAVEL, Prop
 
-_PAD_FACE, _PAD_WIDTH = 0.008, 0.011  # from the middle of closed pads to their outer face, and half its width
-_SEGMENT, _NEAR_ENOUGH, _PUSH_HEIGHT = 0.07, 0.012, 0.034
+_CARRY = 0.11  # how high things are carried
 
 
 class Reach(Skill):
@@ -26,6 +26,7 @@ class Reach(Skill):
         """One thing of any kind that can be grasped."""
         self.thing = self.playground.add(self.rng, GRASPABLE, ZONES[self.side], reach=self.arms)
         self.above = float(self.rng.uniform(0.03, 0.06))
+        self.goal: np.ndarray = np.zeros(3)
 
     def words(self) -> dict[str, str]:
         """The thing."""
@@ -86,12 +87,18 @@ class Lift(Skill):
     """Grasp a thing and hold it up."""
 
     name = "lift"
-    templates = ("Lift {thing}", "Pick up {thing}", "Raise {thing}", "Grasp {thing} and lift it")
+    templates: ClassVar[tuple[str, ...]] = (
+        "Lift {thing}",
+        "Pick up {thing}",
+        "Raise {thing}",
+        "Grasp {thing} and lift it",
+    )
 
     def lay(self) -> None:
         """One thing."""
         self.thing = self.playground.add(self.rng, GRASPABLE, ZONES[self.side], reach=self.arms)
         self.height = float(self.rng.uniform(0.07, 0.13))
+        self.raised = False
 
     def words(self) -> dict[str, str]:
         """The thing."""
@@ -147,7 +154,7 @@ class Place(Skill):
         """A pad or a tray, and a thing that fits."""
         pad = self.rng.random() < 0.6
         self.goal = self.playground.add(
-            self.rng, "pad" if pad else "tray", ZONES[self.side], reach=self.arms, turn=math.pi if pad else 0.5
+            self.rng, "pad" if pad else ("tray", "bin"), ZONES[self.side], reach=self.arms, turn=math.pi if pad else 0.5
         )
         self.thing = self.playground.add(
             self.rng,
@@ -164,7 +171,7 @@ class Place(Skill):
 
     def scripts(self, drivers: Drivers) -> Scripts:
         """Pick, carry, put, let go."""
-        return {self.side: put(drivers[self.side], self.thing, self.goal)}
+        return {self.side: pick_and_put(drivers[self.side], self.thing, self.goal)}
 
     def succeeded(self) -> bool:
         """It rests there, and no hand is on it."""
@@ -190,7 +197,7 @@ class Stack(Skill):
 
     def scripts(self, drivers: Drivers) -> Scripts:
         """Pick, carry, put, let go."""
-        return {self.side: put(drivers[self.side], self.thing, self.goal)}
+        return {self.side: pick_and_put(drivers[self.side], self.thing, self.goal)}
 
     def succeeded(self) -> bool:
         """It stands on top."""
@@ -199,70 +206,12 @@ class Stack(Skill):
         return on and math.dist(upper[:2], under[:2]) < 0.02 and self.free_of(self.thing)
 
 
-class Push(Skill):
-    """Push a crate along the table with closed fingers."""
-
-    name = "push"
-    templates = ("Push {thing} to {goal}", "Push {thing} onto {goal}", "Slide {thing} to {goal}")
-
-    def lay(self) -> None:
-        """A crate, one of its faces roughly turned away from the pad, and nothing on the way."""
-        zone = ((0.22, 0.44), ZONES[self.side][1])
-        self.goal = self.playground.add(self.rng, "pad", zone, reach=self.arms)
-        thing = self.playground.add(
-            self.rng, "crate", zone, reach=self.arms, gap=-1, between=(self.goal.xy, 0.08, 0.16)
-        )
-        way = self.goal.xy - thing.xy
-        self.thing = self.playground.turn(thing, _angle(way) + float(self.rng.uniform(-0.35, 0.35)))
-
-    def words(self) -> dict[str, str]:
-        """Crate and pad."""
-        return {"thing": self.thing.words, "goal": self.goal.words}
-
-    def scripts(self, drivers: Drivers) -> Scripts:
-        """Come down behind it and push, aiming anew after every segment."""
-        return {self.side: self.push(drivers[self.side])}
-
-    def push(self, hand: Driver) -> Script:
-        """Straight towards the middle of the pad."""
-        middle, ahead, _, reach = self.aim()
-        behind = middle - (reach + 0.02) * ahead
-        yield from hand.move(behind + 0.07 * UP, self.facing(hand, behind, ahead), opening=0.0)
-        for _ in range(6):
-            middle, ahead, distance, reach = self.aim()
-            if distance < _NEAR_ENOUGH:
-                break
-            behind = middle - (reach + 0.015) * ahead
-            yield from hand.move(behind, self.facing(hand, behind, ahead), speed=0.18)
-            yield from hand.move(middle + (min(distance, _SEGMENT) - reach) * ahead, speed=0.14, straight=True)
-            yield from hand.move(hand.position - 0.015 * ahead, speed=0.15)
-        yield from hand.move(hand.position + 0.08 * UP, speed=0.2)
-        yield from hand.wait(seconds=0.25)
-
-    def aim(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """The crate's middle at pushing height, the way to the pad, its length, and how far behind the pads touch."""
-        middle = self.world.position(self.thing.name)
-        way = self.goal.xy - middle[:2]
-        distance = float(np.linalg.norm(way))
-        middle[2] = _PUSH_HEIGHT
-        off = (_angle(way) - self.world.yaw(self.thing.name) + math.pi / 4) % (math.pi / 2) - math.pi / 4
-        reach = self.thing.half[0] / math.cos(off) + _PAD_FACE + _PAD_WIDTH * abs(math.sin(off))
-        return middle, np.array([*way / max(distance, 1e-6), 0]), distance, reach
-
-    def facing(self, hand: Driver, position: np.ndarray, ahead: np.ndarray) -> np.ndarray:
-        """The rotation of a hand whose outer pad lies flat against the crate."""
-        return hand.down(position, _angle(ahead) - math.pi / 2)
-
-    def succeeded(self) -> bool:
-        """It is in the middle of the pad."""
-        return self.free_of(self.thing) and math.dist(self.world.position(self.thing.name)[:2], self.goal.xy) < 0.02
-
-
 def press(hand: Driver, knob: Prop) -> Script:
     """Bring closed fingers onto a knob and push it down."""
-    top = hand.world.position(knob.name) + (knob.height + DOME + TCP_TO_TIP) * UP
-    above = top + 0.06 * UP
-    yield from hand.move(above, hand.down(above, yaw=0.0, also=[top - TRAVEL * UP]), opening=0.0)
+    dome = hand.world.position(knob.name) + (knob.height + DOME) * UP
+    rotation = hand.down(dome, yaw=0.0, also=[dome + 0.08 * UP])
+    top = dome - TCP_TO_TIP * rotation[:, 2]  # the fingertips on the middle of the dome, however the hand leans
+    yield from hand.move(top + 0.06 * UP, rotation, opening=0.0)
     yield from hand.move(top + 0.01 * UP, speed=0.15)
     yield from hand.move(top - TRAVEL * UP, speed=0.06)
     yield from hand.wait(seconds=0.2)
@@ -273,12 +222,17 @@ def is_down(hand: Driver, knob: Prop) -> bool:
     return hand.world.joint(f"{knob.name}_dome") < -0.6 * TRAVEL
 
 
-def put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0, lift: float = 0.11) -> Script:
-    """Pick a thing, put it on or in a goal (`offset` along its y from the middle), let go and rise."""
-    yield from take(hand, thing, lift)
+def pick_and_put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0) -> Script:
+    """Grasp a thing and put it on or in a goal."""
+    yield from take(hand, thing, _CARRY)
+    yield from put(hand, thing, goal, offset)
+
+
+def put(hand: Driver, thing: Prop, goal: Prop, offset: float = 0.0) -> Script:
+    """Put a held thing on or in a goal (`offset` along its y from the middle), let go and rise."""
     where = hand.world.to_world(goal.name, [0, offset, 0])
     yield from carry(hand, thing, where[:2])
-    inside = {"pad": 0.0, "tray": 0.004}.get(goal.kind, goal.low + goal.height)
+    inside = {"pad": 0.0, "tray": 0.004, "bin": 0.004}.get(goal.kind, goal.low + goal.height)
     yield from lower(hand, thing, where[2] + inside)
     yield from release(hand, thing)
 
@@ -288,7 +242,3 @@ def rests_on(skill: Skill, thing: Prop, goal: Prop) -> bool:
     x, y, z = skill.world.to_body(goal.name, skill.world.to_world(thing.name, [0, 0, thing.low]))
     near = 0.02 if goal.kind == "pad" else max(goal.half[1] - 0.02, 0.02)
     return abs(x) < max(goal.half[0] - 0.02, 0.02) and abs(y) < near and abs(z) < 0.008
-
-
-def _angle(way: np.ndarray) -> float:
-    return math.atan2(way[1], way[0])

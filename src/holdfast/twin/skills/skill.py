@@ -12,10 +12,10 @@ from holdfast.twin import ik
 from holdfast.twin.arm import OPEN
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES, Crowded, Playground
-from holdfast.twin.skills.toys import FREE, WALL, Prop
+from holdfast.twin.skills.toys import WALL, Prop
 
 OUTER = {"left": 1, "right": -1}  # the side of a thing on which an arm takes its rim or wall
-HOLLOW = ("tube", "dish", "tray")
+HOLLOW = ("tube", "dish", "tray", "bin")
 GRASPABLE = ("block", "cylinder", "tube", "dish")
 _LOWEST = 0.0165  # of the tool centre point: the fingertips stay just above the table
 _TILTS = (0.0, 0.15, 0.3, 0.45)
@@ -56,8 +56,9 @@ class Skill(ABC):
 
     def _distract(self) -> None:
         """Things that are not meant, so that words and images are needed."""
-        for _ in range(self.rng.integers(0, 4)):
-            kinds = ["block", "cylinder", "crate", "tube", "dish", "tray", "pad", "knob"]
+        fewest = 1 if len(self.playground.props) == 1 else 0
+        for _ in range(self.rng.integers(fewest, 4)):
+            kinds = ["block", "cylinder", "crate", "tube", "dish", "tray", "bin", "pad", "knob"]
             try:
                 self.playground.add(self.rng, kinds, ZONES["table"], gap=0.05)
             except Crowded:
@@ -92,7 +93,7 @@ def grasp(hand: Driver, prop: Prop, near: float = 0.0) -> tuple[np.ndarray, floa
             out = OUTER[side] * (prop.half[0] - WALL)
             turned = yaw - world.yaw(prop.name)
             point[:2], opening = (-math.sin(turned) * out, math.cos(turned) * out), 0.045
-    elif prop.kind == "tray":
+    elif prop.kind in ("tray", "bin"):
         point[1], opening = OUTER[side] * (prop.half[1] - WALL), 0.045
     elif prop.kind == "bar":
         point[1], yaw = OUTER[side] * near, yaw + math.pi / 2
@@ -114,7 +115,7 @@ def carry(hand: Driver, prop: Prop, xy: np.ndarray) -> Script:
     for speed in (0.25, 0.12):
         goal = hand.position + np.array([*(xy - hand.world.position(prop.name)[:2]), 0])
         height = hand.world.position(prop.name)[2]
-        yield from hand.bring(prop.name, [*xy, height], rotation=unturned(hand, goal), speed=speed)
+        yield from hand.bring(prop.name, [*xy, height], rotation=unturned(hand, goal, drop=0.08), speed=speed)
 
 
 def lower(hand: Driver, prop: Prop, floor: float) -> Script:
@@ -132,14 +133,22 @@ def release(hand: Driver, prop: Prop, rise: float = 0.09) -> Script:
     yield from hand.wait(seconds=0.25)
 
 
-def unturned(hand: Driver, goal: np.ndarray) -> np.ndarray:
-    """The rotation at a goal that keeps the fingers' yaw, where the arm can, leaning as little as it must."""
+def unturned(hand: Driver, goal: np.ndarray, yaw: float | None = None, drop: float = 0.0) -> np.ndarray:
+    """The rotation at a goal that turns the fingers least from now, where the arm can, leaning as little as it must.
+
+    Args:
+        hand: Whose.
+        goal: Of the tool centre point.
+        yaw: Of the fingers at the goal, up to half a turn; None keeps theirs.
+        drop: How far the hand then goes down.
+    """
     opening = hand.rotation[:, 1]
-    yaw = math.atan2(-opening[0], opening[1])
+    now = math.atan2(-opening[0], opening[1])
+    yaw = now if yaw is None else now + _fold(yaw - now)
     heading = ik.heading(hand.side, goal)
     for tilt in _TILTS:
         rotation = ik.down(yaw, tilt, heading)
-        points = (goal, goal - 0.08 * UP)
+        points = (goal, goal - drop * UP)
         if all(ik.solve(hand.side, point, rotation) is not None for point in points):
             return rotation
     return hand.down(goal, yaw)
@@ -147,8 +156,3 @@ def unturned(hand: Driver, goal: np.ndarray) -> np.ndarray:
 
 def _fold(angle: float) -> float:
     return (angle + math.pi / 2) % math.pi - math.pi / 2
-
-
-__all__ = [
-    "FREE", "GRASPABLE", "HOLLOW", "OUTER", "Skill", "carry", "grasp", "lower", "release", "take", "unturned",
-]  # fmt: skip

@@ -30,7 +30,7 @@ from holdfast.twin.objects import (
 type Sizes = tuple[float, float, float]
 
 TRAVEL = 0.012  # of a knob
-WALL = 0.0025  # half the thickness of the walls of tubes and trays
+WALL = 0.0025  # half the thickness of the walls of hollow toys
 # A crate is smooth underneath, and in charge of that contact, so that a pad pushing it cannot jam it (see push_box).
 _SMOOTH: dict[str, Any] = {**SOLID, "friction": [0.4, 0.005, 0.0005], "priority": 1}
 _DENSITY = 600.0
@@ -90,22 +90,19 @@ class Prop:
         return self.half[0] if self.toy.round else math.hypot(self.half[0], self.half[1])
 
 
-_TUBE, _DISH, _TRAY, _WIDE = (0.034, 0.034, 0.032), (0.056, 0.056, 0.019), (0.055, 0.085, 0.015), (0.065, 0.065, 0.017)
+_TUBE, _DISH, _TRAY, _BIN = (0.034, 0.034, 0.032), (0.056, 0.056, 0.019), (0.055, 0.085, 0.015), (0.065, 0.065, 0.017)
 TOYS = (
     *(Toy(f"toy_block_{i}", "block", (0.017, 0.015, 0.010), (0.042, 0.027, 0.034)) for i in range(4)),
-    *(
-        Toy(f"toy_cylinder_{i}", "cylinder", (0.014, 0.014, 0.016), (0.028, 0.028, 0.045), round=True)
-        for i in range(3)
-    ),
+    *(Toy(f"toy_cylinder_{i}", "cylinder", (0.014, 0.014, 0.016), (0.028, 0.028, 0.045), round=True) for i in range(3)),
     *(Toy(f"toy_crate_{i}", "crate", (0.026, 0.026, 0.017), (0.045, 0.045, 0.0245)) for i in range(2)),
     Toy("toy_tube", "tube", _TUBE, _TUBE, low=0, round=True),
     Toy("toy_dish", "dish", _DISH, _DISH, low=0, round=True),
-    Toy("toy_tray_0", "tray", _TRAY, _TRAY, low=0),
-    Toy("toy_tray_1", "tray", _WIDE, _WIDE, low=0),
+    Toy("toy_tray", "tray", _TRAY, _TRAY, low=0),
+    Toy("toy_bin", "bin", _BIN, _BIN, low=0),
     Toy("toy_bar", "bar", (0.009, 0.105, 0.009), (0.015, 0.150, 0.020)),
     Toy("toy_pad_0", "pad", (0.045, 0.045, 0.0006), (0.075, 0.075, 0.0006), low=0),
     Toy("toy_pad_1", "pad", (0.045, 0.045, 0.0006), (0.075, 0.075, 0.0006), low=0, round=True),
-    *(Toy(f"toy_knob_{i}", "knob", (0.026, 0.026, 0.006), (0.045, 0.045, 0.022), low=0, round=True) for i in range(2)),
+    *(Toy(f"toy_knob_{i}", "knob", (0.026, 0.026, 0.0165), (0.045, 0.045, 0.026), low=0, round=True) for i in range(2)),
 )
 NOUNS = {
     "block": ("block", "brick"),
@@ -113,12 +110,14 @@ NOUNS = {
     "crate": ("crate", "cuboid"),
     "tube": ("tube", "ring"),
     "dish": ("dish", "round tray"),
-    "tray": ("tray", "bin"),
+    "tray": ("tray", "long tray"),
+    "bin": ("bin", "square tray"),
     "bar": ("bar", "stick"),
     "pad": ("pad", "mat"),
     "knob": ("knob", "dome"),
 }
-FREE = ("block", "cylinder", "crate", "tube", "dish", "tray", "bar")
+# Kinds that words or a glance could confuse; no two of them in a scene have one colour.
+ALIKE = (("block", "crate"), ("tube", "dish", "tray", "bin"), ("cylinder",), ("bar",), ("pad",), ("knob",))
 COLOURS = {
     "red": (0.80, 0.10, 0.10),
     "green": (0.12, 0.55, 0.20),
@@ -166,11 +165,13 @@ def _add_hollow(spec: mujoco.MjSpec, toy: Toy) -> None:
     middle = radius - WALL
     add_staves(body, (middle, floor), (middle, top), WALL, mass=0.07)
     outer = [(0, 0), (radius, 0), (radius, top)]
-    add_revolved(spec, body, toy.name, [*outer, (radius - 2 * WALL, top), (radius - 2 * WALL, 0.004), (0, 0.004)], toy.name)
+    add_revolved(
+        spec, body, toy.name, [*outer, (radius - 2 * WALL, top), (radius - 2 * WALL, 0.004), (0, 0.004)], toy.name
+    )
 
 
 def _add_tray(spec: mujoco.MjSpec, toy: Toy) -> None:
-    """An open tray of four walls, the origin under the middle of the floor."""
+    """A tray or bin of four walls, the origin under the middle of the floor."""
     x, y, z = toy.largest
     body = free_body(spec, toy.name, [0.3, 0, 0.001])
     body.add_geom(type=BOX, size=[x, y, 0.002], pos=[0, 0, 0.002], material=toy.name, mass=0.15, **SOLID)
@@ -184,7 +185,7 @@ def _add_tray(spec: mujoco.MjSpec, toy: Toy) -> None:
 
 
 def _add_knob(spec: mujoco.MjSpec, toy: Toy) -> None:
-    """A round foot that stands still, with a dome on a spring."""
+    """A round foot that stands still, with a dome on a spring that clears the table even when pressed."""
     radius, _, half = toy.largest
     add_material(spec, f"{toy.name}_foot", (0.5, 0.5, 0.5))
     foot = fixed_body(spec, toy.name, [0.3, 0, 0])
@@ -207,12 +208,12 @@ def _add_knob(spec: mujoco.MjSpec, toy: Toy) -> None:
 DOME = 0.020  # height of a knob's dome above its foot
 _MAKERS = {
     "block": _add_solid, "cylinder": _add_solid, "crate": _add_solid, "bar": _add_solid, "pad": _add_pad,
-    "tube": _add_hollow, "dish": _add_hollow, "tray": _add_tray, "knob": _add_knob,
+    "tube": _add_hollow, "dish": _add_hollow, "tray": _add_tray, "bin": _add_tray, "knob": _add_knob,
 }  # fmt: skip
 
 
 def resize(model: mujoco.MjModel, toy: Toy, half: Sizes) -> None:
-    """Give a toy its half sizes; what it weighs follows. Tubes, dishes and trays have one size."""
+    """Give a toy its half sizes; what it weighs follows. Hollow toys have one size."""
     body = model.body(toy.name).id
     geom = model.body_geomadr[body]
     x, y, z = half
