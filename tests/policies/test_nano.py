@@ -244,7 +244,7 @@ def test_a_missing_camera_is_named():
     ("changes", "message"),
     [
         ({"heads": 3}, "heads=3 does not divide width=64"),
-        ({"width": 40}, "multiple of 32"),
+        ({"width": 40}, "multiple of 16"),
         ({"image_size": 40}, "multiple of 16"),
         ({"n_action_steps": 7}, "exceeds chunk_size=6"),
         ({"denoise_steps": 0}, "denoise_steps must be at least 1"),

@@ -1,1 +1,19 @@
-"""Runs that are worth a name. A recipe is a short function that returns a config."""
+"""Named experiments: short functions from an output folder and a seed to a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.recipes.paper import paper
+from holdfast.recipes.quickstart import quickstart
+from holdfast.recipes.recipe import Recipe
+from holdfast.recipes.twin import bimanual, heterogeneous, single_arm
+
+RECIPES: dict[str, Callable[[Path, int], Recipe]] = {
+    "quickstart": quickstart,
+    "single_arm": single_arm,
+    "bimanual": bimanual,
+    "heterogeneous": heterogeneous,
+    "paper": paper,
+}

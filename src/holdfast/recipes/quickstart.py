@@ -1,52 +1,44 @@
-"""The newcomer's run: three toy tasks, learned one after the other without and with replay, on a CPU in minutes."""
+"""The newcomer's experiment: three tasks of the twin, learned one after the other without and with replay, on a CPU."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from holdfast.policies.config import PolicyChoice
-from holdfast.train.config import CheckpointConfig, LogConfig, OptimConfig, ReplayConfig, TrainConfig
+from holdfast.recipes.recipe import Evaluate, Recipe, Record
+from holdfast.train.config import CheckpointConfig, NormConfig, OptimConfig, ReplayConfig, TrainConfig
 
-EMBODIMENT = "piper_x_pair"
-STREAM = f"""\
-name = "toy"
-embodiment = "{EMBODIMENT}"
-
-[[task]]
-name = "reach_left"
-instruction = "Reach for the mark with the left arm."
-arms = ["left"]
-dataset = "reach_left"
-
-[[task]]
-name = "lift_together"
-instruction = "Lift at the mark with both arms."
-arms = ["left", "right"]
-dataset = "lift_together"
-
-[[task]]
-name = "sweep_left"
-instruction = "Sweep past the mark with the left arm."
-arms = ["left"]
-dataset = "sweep_left"
-"""
+TASKS = ("press_button", "stack_bowls", "hang_cup")
 
 
-def quickstart(data: Path, output: Path, method: str, seed: int) -> TrainConfig:
-    """A small nano on the toy stream, with frozen first-task statistics and more replay than in the paper."""
-    small = {"image_size": 48, "width": 96, "heads": 4, "encoder_layers": 1, "decoder_layers": 2, "chunk_size": 12}
-    return TrainConfig(
-        stream=str(data / "stream.toml"),
-        method=method,
-        output=str(output / method),
-        policy=PolicyChoice("nano", options={name: str(value) for name, value in small.items()}),
-        steps=400,
-        batch_size=32,
-        seed=seed,
-        device="cpu",
-        # A toy task has 40 demonstrations instead of 500, so a fifth of them would be eight, then four, then two.
-        replay=ReplayConfig(ratio=0.5, frequency=0.3),
-        optim=OptimConfig(lr=1e-3, warmup=50, ema=0.99),
-        checkpoint=CheckpointConfig(every=200),
-        log=LogConfig(every=20),
+def quickstart(output: Path, seed: int) -> Recipe:
+    """Few demonstrations, few steps, small images: what two cores can do in ten minutes."""
+    data = output / "data"
+
+    def config(method: str) -> TrainConfig:
+        return TrainConfig(
+            stream="single_arm",
+            tasks=list(TASKS),
+            data_root=str(data),
+            method=method,
+            output=str(output / method),
+            policy=PolicyChoice(path="nano-base", options={"image_size": "64", "noise_draws": "2"}),
+            steps=300,
+            batch_size=32,
+            seed=seed,
+            device="cpu",
+            # A fifth of 40 demonstrations would be eight, then four: half of them is what 500 leave of a fifth.
+            replay=ReplayConfig(ratio=0.5, frequency=0.3),
+            norm=NormConfig(stats="nano-base"),
+            optim=OptimConfig(lr=1e-3, warmup=20, ema=0.98),
+            checkpoint=CheckpointConfig(every=150),
+        )
+
+    return Recipe(
+        name="quickstart",
+        tasks=TASKS,
+        data=data,
+        train=(config("sequential"), config("er")),
+        record=Record(episodes=40, size=96, seed=1_000_000 + 10_000 * seed),
+        evaluate=Evaluate(trials=10, horizon=8),
     )

@@ -1,0 +1,5 @@
+"""`python -m holdfast`."""
+
+from holdfast.cli import entry
+
+entry()

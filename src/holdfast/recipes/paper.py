@@ -1,0 +1,28 @@
+"""The paper's own experiment, on a real robot's data: pi0.5, 4,000 steps a stage, replay of a fifth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.policies.config import PolicyChoice
+from holdfast.recipes.recipe import Recipe
+from holdfast.train.config import OptimConfig, TrainConfig
+
+
+def paper(output: Path, seed: int) -> Recipe:
+    """The single-arm stream from datasets under `data/`; trials are a human's, so the recipe ends with the training."""
+
+    def config(method: str) -> TrainConfig:
+        return TrainConfig(
+            stream="single_arm",
+            method=method,
+            output=str(output / method),
+            policy=PolicyChoice(
+                path="lerobot/pi05_base",
+                options={"chunk_size": "10", "n_action_steps": "10", "use_relative_actions": "true"},
+            ),
+            seed=seed,
+            optim=OptimConfig(lr=5e-5),
+        )
+
+    return Recipe(name="paper", tasks=(), data=Path("data"), train=(config("sequential"), config("er")))

@@ -1,0 +1,100 @@
+"""A named experiment as data, and as the commands that carry it out.
+
+A recipe says what to record, how to train, how to evaluate. It runs as ordinary `holdfast` commands, so whoever watches
+learns them, and every part that is done already is skipped by the command itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.train.config import TrainConfig
+
+type Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Demonstrations of the twin's experts to record, for every task of the recipe."""
+
+    episodes: int
+    size: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Trials in the twin, for every cell of every run."""
+
+    trials: int
+    horizon: int
+    videos: int = 1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Record, train one run per config, evaluate each, report on all."""
+
+    name: str
+    tasks: tuple[str, ...]
+    data: Path
+    train: tuple[TrainConfig, ...]
+    record: Record | None = None
+    evaluate: Evaluate | None = None
+
+    @property
+    def runs(self) -> tuple[Path, ...]:
+        """The folders of the runs."""
+        return tuple(Path(config.folder) for config in self.train)
+
+    def parts(self, cores: int) -> list[list[Command]]:
+        """The commands in order; those of one part run side by side on so many cores."""
+        parts = [[("train", *flags(config))] for config in self.train]
+        several = [[command for part in parts for command in part]]
+        if self.record:
+            several.insert(0, [self._recording(task, max(1, cores // len(self.tasks))) for task in self.tasks])
+        if self.evaluate:
+            several.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
+            several.append([("report", *map(str, self.runs))])
+        return several
+
+    def _recording(self, task: str, processes: int) -> Command:
+        assert self.record
+        order = self.record
+        return (
+            *("record", "--task", task, "--episodes", str(order.episodes), "--size", str(order.size)),
+            *("--seed", str(order.seed), "--output", str(self.data), "--processes", str(processes)),
+        )
+
+    def _evaluation(self, run: Path, processes: int) -> Command:
+        assert self.evaluate
+        trials = self.evaluate
+        return (
+            *("evaluate", str(run), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
+            *("--videos", str(trials.videos), "--processes", str(processes)),
+        )
+
+
+def flags(config: TrainConfig) -> tuple[str, ...]:
+    """The flags of `holdfast train` that give a config, without those that are the default."""
+    return tuple(_flags(config, TrainConfig(stream=config.stream), "")) + (f"--stream={config.stream}",)
+
+
+def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
+    for item in fields(config):
+        value, usual = getattr(config, item.name), getattr(default, item.name)
+        if is_dataclass(value):
+            yield from _flags(value, usual, f"{prefix}{item.name}.")
+        elif item.name == "options":  # of a policy: flags of their own
+            yield from (f"--{prefix}{name}={option}" for name, option in value.items())
+        elif value != usual:
+            yield f"--{prefix}{item.name}={_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)

@@ -1,0 +1,56 @@
+"""The benchmark's three streams in the twin, for one GPU: nano from its pretrained base, the paper's replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.catalog import load_stream
+from holdfast.policies.config import PolicyChoice
+from holdfast.recipes.recipe import Evaluate, Recipe, Record
+from holdfast.train.config import CheckpointConfig, NormConfig, OptimConfig, ReplayConfig, TrainConfig
+
+SIZE = 96
+
+
+def single_arm(output: Path, seed: int) -> Recipe:
+    """Five tasks of the left arm."""
+    return _twin("single_arm", output, seed, ReplayConfig())
+
+
+def bimanual(output: Path, seed: int) -> Recipe:
+    """Five tasks of both arms."""
+    return _twin("bimanual", output, seed, ReplayConfig())
+
+
+def heterogeneous(output: Path, seed: int) -> Recipe:
+    """Tasks of one arm and of two by turns, with the paper's asymmetric replay."""
+    return _twin("heterogeneous", output, seed, ReplayConfig(frequency=0.3, share="group"))
+
+
+def _twin(stream: str, output: Path, seed: int, replay: ReplayConfig) -> Recipe:
+    data = output / "data"
+
+    def config(method: str) -> TrainConfig:
+        return TrainConfig(
+            stream=stream,
+            data_root=str(data),
+            method=method,
+            output=str(output / method),
+            policy=PolicyChoice(path="nano-base", options={"image_size": str(SIZE)}),
+            steps=600,
+            batch_size=128,
+            seed=seed,
+            replay=replay,
+            norm=NormConfig(stats="nano-base"),
+            optim=OptimConfig(lr=1e-3, warmup=50, ema=0.99),
+            checkpoint=CheckpointConfig(every=1000),
+        )
+
+    return Recipe(
+        name=stream,
+        tasks=load_stream(stream, str(data)).names,
+        data=data,
+        train=(config("sequential"), config("er")),
+        record=Record(episodes=100, size=SIZE, seed=1_000_000 + 10_000 * seed),
+        evaluate=Evaluate(trials=20, horizon=8),
+    )
