@@ -35,6 +35,9 @@ class ReplayConfig:
     coin: str = "plain"
     # Which episodes are kept.
     selection: str = "random"
+    # reference: kept episodes are read from their datasets, which must stay where they are; copy: the run copies
+    # them at the end of each stage, and the stage's dataset may be deleted.
+    store: str = "reference"
 
     def __post_init__(self) -> None:
         _require(0 < self.ratio <= 1, "replay.ratio", self.ratio, "above 0 and at most 1")
@@ -45,6 +48,8 @@ class ReplayConfig:
             raise unknown("--replay.coin", self.coin, ("plain", "stratified"))
         if self.selection not in SELECTIONS:
             raise unknown("--replay.selection", self.selection, SELECTIONS)
+        if self.store not in ("reference", "copy"):
+            raise unknown("--replay.store", self.store, ("reference", "copy"))
         _require(all(w > 0 for w in self.weights.values()), "replay.weights", self.weights, "all above 0")
 
 
