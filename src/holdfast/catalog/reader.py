@@ -47,7 +47,9 @@ def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:
     check_keys(table, keys, where)
     if "name" in table:
         check_name(table["name"], where)
-    missing = [key for key, field in keys.items() if key not in table and field.default is field.default_factory is MISSING]
+    missing = [
+        key for key, field in keys.items() if key not in table and field.default is field.default_factory is MISSING
+    ]
     if missing:
         raise HoldfastError(f"{where} lacks {', '.join(missing)}. Needed or allowed: {', '.join(keys)}.")
     hints = get_type_hints(kind)

@@ -3,7 +3,7 @@
 The packets of a video are copied as they are (LeRobot's own split and delete tools encode a file again when only some
 of its episodes are wanted). Every episode gets files of its own, so that later ones can be dropped by leaving their
 files out. Each written video is decoded and compared with its source, pixel by pixel; where the copy differs, or where
-there is no video to copy from, it is encoded again without loss. Depth videos are not copied: no policy here reads them.
+there is no video to copy from, it is encoded again without loss. Depth videos are left out: no policy here reads them.
 """
 
 from __future__ import annotations
@@ -162,9 +162,7 @@ def _table(
     return pa.table(columns, schema=schema), words
 
 
-def _write_video(
-    root: Path, number: int, source: Source, camera: Camera, episode: int
-) -> tuple[dict[str, Any], bool]:
+def _write_video(root: Path, number: int, source: Source, camera: Camera, episode: int) -> tuple[dict[str, Any], bool]:
     """Write an episode's video, exactly; return what the table of episodes says of it, and if packets were copied."""
     path = root / VIDEO.format(video_key=camera.key, **_place(number))
     path.parent.mkdir(parents=True, exist_ok=True)

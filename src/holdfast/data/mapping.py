@@ -150,7 +150,7 @@ def _find(source: Source, key: str) -> Camera:
         if camera.key in (key, IMAGES + key):
             return camera
     known = [camera.key.removeprefix(IMAGES) for camera in source.cameras]
-    raise HoldfastError(f"{unknown('camera', key, known)} For a camera that is not there, write \"black 480x640\".")
+    raise HoldfastError(f'{unknown("camera", key, known)} For a camera that is not there, write "black 480x640".')
 
 
 def _stride(source: Source, mapping: Mapping) -> int:

@@ -29,7 +29,16 @@ from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.train import checkpoint
 from holdfast.train.config import TrainConfig, plain
-from holdfast.train.lessons import StageData, audit, build_sampler, check_schema, extend, open_lesson, open_stage, schema
+from holdfast.train.lessons import (
+    StageData,
+    audit,
+    build_sampler,
+    check_schema,
+    extend,
+    open_lesson,
+    open_stage,
+    schema,
+)
 from holdfast.train.log import Ledger, MetricsLog
 from holdfast.train.memory import Memory, size
 from holdfast.train.methods import METHODS, Stage

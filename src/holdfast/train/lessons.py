@@ -136,7 +136,7 @@ def _mapping_line(key: str, wanted: Any, source: Source) -> str:
     for full, (height, width) in wanted.items():
         name = full.removeprefix(IMAGES)
         lines.append(f'{name} = "{name if name in here else f"black {height}x{width}"}"')
-    return f"[task.cameras] {' '.join(lines)} (the dataset's cameras: {', '.join(here)}; every image must have the size)."
+    return f"[task.cameras] {' '.join(lines)} (the dataset has {', '.join(here)}, and sizes must agree)."
 
 
 def extend(

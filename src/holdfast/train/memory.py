@@ -1,9 +1,10 @@
 """The run's own copies of the episodes it keeps, so that a dataset may be deleted once its stage is finished.
 
-A copy of n episodes of a task lies in `buffer/<task>/<n>`: whole or not there, verified before it is used. Its episodes
-are ranked as in the buffer, so shrinking leaves out the last ones, and the files that stay are linked, not written again.
-At a stage's end old copies shrink before the new one is written; so the run never holds more than the budget beside the
-task it learns. By then the stage's last step is saved: if a kill comes in between, no old episode is asked for again.
+A copy of n episodes of a task lies in `buffer/<task>/<n>`: whole or not there, verified before it is used. Its
+episodes are ranked as in the buffer, so shrinking leaves out the last ones, and the files that stay are linked, not
+written again. At a stage's end old copies shrink before the new one is written, so the run never holds more than its
+budget beside the task it learns. By then the stage's last step is saved: if a kill comes in between, no old episode is
+asked for again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Memory:
     def __init__(self, run: Path) -> None:
         self._run = run
         self.folder = run / "buffer"
-        self.peak = 0
+        self.peak = self._current = 0
 
     def place(self, kept: Kept) -> Path:
         """Where the copy of a task lies."""
@@ -49,13 +50,12 @@ class Memory:
             learned: The dataset of the last task, as it lies on disk.
             fingerprint: Fingerprint of a copy as training sees it.
         """
-        current = size(learned.root)
-        self._note(current)
+        self._current = size(learned.root)
+        self._note()
         for kept in buffer.tasks[:-1]:
             self._shrink(kept)
-        self._note(current)
         self._copy(buffer.tasks[-1], learned)
-        self._note(current)
+        self._note()
         return replace(buffer, tasks=tuple(replace(k, copy=fingerprint(k, self.place(k))) for k in buffer.tasks))
 
     def _shrink(self, kept: Kept) -> None:
@@ -66,6 +66,7 @@ class Memory:
             if not sound:
                 self.check(kept)
             checkpoint.write(target, lambda folder: keep_first(sound[0], len(kept.episodes), folder))
+            self._note()  # for a moment there are two of its small tables
         for other in _copies(target.parent):
             if other != target:
                 shutil.rmtree(other)
@@ -80,8 +81,8 @@ class Memory:
         needed = int(share * size(source.root))
         checkpoint.write(target, lambda folder: write_episodes(folder, [part], {"run": str(self._run)}), needed)
 
-    def _note(self, current: int) -> None:
-        self.peak = max(self.peak, size(self.folder) + current)
+    def _note(self) -> None:
+        self.peak = max(self.peak, size(self.folder) + self._current)
 
 
 def _copies(folder: Path) -> list[Path]:
