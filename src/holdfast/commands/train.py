@@ -29,6 +29,12 @@ A stream file lists your tasks in order:
   [[task]]
   name = "stack_bowls"
   dataset = "data/stack_bowls"
+A dataset that was recorded otherwise than the first needs to be told so, below its [[task]]:
+  fps = 30                                          take every 2nd frame of 60 a second
+  dimensions = ["waist", "shoulder", ...]           the dataset's names in the embodiment's order
+  [task.cameras]                                    every camera of the run
+  head = "cam_high"                                 this camera of the dataset
+  right_wrist = "black 480x640"                     the dataset has none: black images
 Killed? Run the same command again: it goes on and ends with the same weights.
 """
 

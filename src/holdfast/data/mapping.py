@@ -137,10 +137,14 @@ def _order(source: Source, mapping: Mapping, names: tuple[str, ...] | None) -> l
 
 def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
     wanted = mapping.cameras or {camera.key.removeprefix(IMAGES): camera.key for camera in source.cameras}
-    shown = []
+    shown: list[Camera] = []
+    used: set[str] = set()
     for name, key in wanted.items():
         size = black(key)
         camera = Camera("", *size, "video") if size else _find(source, key)
+        if not size and camera.key in used:
+            raise HoldfastError(f"it uses camera {camera.key.removeprefix(IMAGES)!r} of the dataset twice.")
+        used.add(camera.key)
         shown.append(replace(camera, key=IMAGES + name, kind="video"))
     return tuple(shown)
 

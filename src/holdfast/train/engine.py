@@ -21,7 +21,8 @@ from holdfast.data.frames import Frames
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm import audit as norm_audit
-from holdfast.norm.strategies import Normalization, calibrated_space
+from holdfast.norm.released import read_norm_stats
+from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, widen
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
@@ -176,6 +177,10 @@ def settle_normalization(
         if setting.embodiment is not None:
             declared = calibrated_space(setting.embodiment, layout.relative, layout.horizon)
         known = Normalization(config.strategy, calibrated=declared)
+        if config.stats:
+            names = data.new[0].source.names
+            given = read_norm_stats(Path(config.stats), len(names))
+            known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
     normalization = extend(known, data, layout, setting.embodiment, config.floor)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))

@@ -57,6 +57,10 @@ def open_stage(
     entries = [stream.tasks[i] for i in stage.learns]
     kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
     lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
+    for entry in entries:
+        if entry.mapping is not None:
+            run.log.write("mapping", task=entry.task.name, dataset=entry.dataset, mapping=str(entry.mapping))
+            run.say(f"Dataset {entry.dataset} is seen through its mapping: {entry.mapping}.")
     lessons += [open_kept(entry, buffer.of(entry.task.name), config, embodiment, run) for entry in kept]
     return StageData(tuple(lessons), len(entries), buffer)
 

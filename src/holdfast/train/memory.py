@@ -9,6 +9,7 @@ asked for again.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,17 @@ class Memory:
 
     def _note(self) -> None:
         self.peak = max(self.peak, size(self.folder) + self._current)
+
+
+def read_buffer(file: Path) -> Buffer:
+    """Read a buffer.json that keeps something."""
+    try:
+        buffer = Buffer.from_json(json.loads(file.read_text()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HoldfastError(f"{file} is not a buffer of Holdfast ({type(error).__name__}: {error}).") from None
+    if not buffer.tasks:
+        raise HoldfastError(f"{file} keeps no episode; only method er does.")
+    return buffer
 
 
 def _copies(folder: Path) -> list[Path]:
