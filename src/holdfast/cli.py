@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError, unknown
@@ -47,7 +48,8 @@ def main(argv: list[str]) -> int:
     try:
         if argv[0] not in COMMANDS:
             raise unknown("command", argv[0], COMMANDS)
-        return int(import_module(f"holdfast.commands.{argv[0]}").main(argv[1:]))
+        module = argv[0] + "_" * iskeyword(argv[0])
+        return int(import_module(f"holdfast.commands.{module}").main(argv[1:]))
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 2

@@ -32,7 +32,8 @@ def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tup
         )
     if (total, frames) != (len(starts), int(ends[-1])):
         raise HoldfastError(
-            f"{path} was built from {total} episodes with {frames} frames; the dataset has {len(starts)} with {ends[-1]}."
+            f"{path} was built from {total} episodes with {frames} frames; the dataset has {len(starts)} with "
+            f"{ends[-1]}. Name the dataset it was built from in the stream."
         )
     wrong = sorted(e for e in set(episodes) if not 0 <= e < total or episodes.count(e) > 1)
     if wrong or not episodes:
