@@ -192,15 +192,33 @@ def test_a_full_disk_is_said_and_costs_nothing_that_stood(toy, reference, monkey
     assert weights(toy, "copy") == reference[STAGES[-1]]
 
 
-def test_a_damaged_copy_stops_the_run_before_its_first_step(toy, capsys):
-    assert train(toy, "copy", "--replay.store=copy", "--tasks=[reach, lift]") == 0
-    video = next((toy / "copy" / "buffer" / "reach").rglob("*.mp4"))
-    content = bytearray(video.read_bytes())
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
     content[-1] ^= 1
-    video.write_bytes(content)
-    kept = kept_of(toy, "copy", STAGES[1]).of("reach")
-    with pytest.raises(HoldfastError, match=r"copy of task 'reach'.*is damaged.*file-000.mp4"):
-        Memory(toy / "copy").check(kept)
+    path.write_bytes(content)
+
+
+def test_a_damaged_copy_stops_the_run_before_its_first_step(toy, capsys):
+    (toy / "sweep" / "meta").rename(toy / "meta-of-sweep")
+    assert train(toy, "copy", "--replay.store=copy") == 2
+    (toy / "meta-of-sweep").rename(toy / "sweep" / "meta")
+    flip_a_bit(next((toy / "copy" / "buffer" / "reach").rglob("*.mp4")))
+    capsys.readouterr()
+    assert train(toy, "copy", "--replay.store=copy") == 2
+    out, said = capsys.readouterr()
+    assert "sweep  step" not in out
+    assert "copy of task 'reach'" in said
+    assert "file-000.mp4 does not have the bytes that were written" in said
+
+
+def test_a_damaged_copy_is_not_shrunk_into_a_sound_one(toy):
+    memory, source = Memory(toy / "run"), open_source(str(toy / "reach"))
+    buffer = Buffer(0.7).after_stage("reach", source.fingerprint, source.lengths, "random", 0)
+    memory.settle(buffer, source, lambda kept, folder: "copy")
+    flip_a_bit(next((toy / "run" / "buffer" / "reach").rglob("*.mp4")))
+    lift = open_source(str(toy / "lift"))
+    with pytest.raises(HoldfastError, match=r"copy of task 'reach'.*reach/2, is damaged"):
+        memory.settle(buffer.after_stage("lift", "f", lift.lengths, "random", 0), lift, lambda kept, folder: "copy")
 
 
 def test_a_copy_that_is_gone_is_named(tmp_path):

@@ -98,13 +98,14 @@ def read_words(root: Path) -> list[str]:
 def common_features(parts: Sequence[Part]) -> dict[str, Any]:
     """What all sources store alike. A camera must be in all of them; a number that is not is left out."""
     first, *others = parts
+    for key in dict.fromkeys(camera.key for part in parts for camera in part.source.cameras):
+        _check_camera(key, parts)
     features = {}
     for key, feature in first.source.info["features"].items():
         found = [feature, *(part.source.info["features"].get(key) for part in others)]
         if feature["dtype"] in ("video", "image"):
             if key not in {camera.key for camera in first.source.cameras}:
                 continue
-            _check_camera(key, parts)
             kind = "video" if any(f["dtype"] == "video" for f in found) else "image"
             features[key] = {**feature, "dtype": kind, "info": _common_info([f.get("info") or {} for f in found])}
         elif all(f and (f["dtype"], list(f["shape"])) == (feature["dtype"], list(feature["shape"])) for f in found):
