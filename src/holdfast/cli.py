@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError, unknown
@@ -12,6 +13,8 @@ from holdfast.errors import HoldfastError, unknown
 COMMANDS = {
     "train": "train a policy on a stream of tasks, one stage after the other",
     "doctor": "look for faults in datasets before they cost a training run",
+    "export": "the episodes a run keeps for replay, as a LeRobot dataset",
+    "import": "older LeRobot datasets and other code's replay buffers, made readable here",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
@@ -45,7 +48,8 @@ def main(argv: list[str]) -> int:
     try:
         if argv[0] not in COMMANDS:
             raise unknown("command", argv[0], COMMANDS)
-        return int(import_module(f"holdfast.commands.{argv[0]}").main(argv[1:]))
+        module = argv[0] + "_" * iskeyword(argv[0])
+        return int(import_module(f"holdfast.commands.{module}").main(argv[1:]))
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 2

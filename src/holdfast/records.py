@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
@@ -67,11 +68,48 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Mapping:
+    """How a dataset is to be seen where it differs from the run's schema; written down, never guessed.
+
+    `cameras` names every camera of the run with the dataset's camera that it is, or with `black 480x640` for a camera
+    that the dataset lacks. `dimensions` lists the dataset's dimensions in the order of the run's. `fps` is the run's
+    frame rate, of which the dataset's must be a whole multiple: the frames in between are left out.
+    """
+
+    cameras: dict[str, str] = field(default_factory=dict)
+    dimensions: tuple[str, ...] = ()
+    fps: float | None = None
+
+    def __post_init__(self) -> None:
+        real = [key for key in self.cameras.values() if not black(key)]
+        for word, names in (("camera", real), ("dimension", list(self.dimensions))):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise HoldfastError(f"The mapping uses {word} {twice[0]!r} of the dataset twice.")
+        if self.fps is not None and self.fps <= 0:
+            raise HoldfastError(f"'fps' must be above 0, got {self.fps:g}.")
+
+    def __str__(self) -> str:
+        """In words, for a person."""
+        said = [f"{name} is {key if black(key) else repr(key)}" for name, key in self.cameras.items()]
+        said += [f"dimensions in the order {', '.join(self.dimensions)}"] if self.dimensions else []
+        said += [f"{self.fps:g} frames per second"] if self.fps else []
+        return "; ".join(said)
+
+
+def black(key: str) -> tuple[int, int] | None:
+    """Height and width of a camera that is not there, written `black 480x640`; None for the name of a real one."""
+    found = re.fullmatch(r"black (\d+)x(\d+)", key)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@dataclass(frozen=True)
 class StreamTask:
-    """A task of a stream together with where its demonstrations lie (a folder or a hub id)."""
+    """A task of a stream together with where its demonstrations lie (a folder or a hub id) and how they are seen."""
 
     task: Task
     dataset: str
+    mapping: Mapping | None = None
 
 
 @dataclass(frozen=True)

@@ -111,3 +111,19 @@ def test_help_explains_kinds_and_exit_codes(capsys):
     out = capsys.readouterr().out
     assert stop.value.code == 0
     assert all(word in out for word in ("video-frames", "Exit code", "single_arm", "holdfast doctor data/*"))
+
+
+def test_a_stream_s_mapping_is_shown_and_applied(ward, capsys):
+    stream = ward / "mapped.toml"
+    lines = ['name = "m"', "[[task]]", 'name = "reach"', 'instruction = "Please reach."', 'arms = ["left"]']
+    lines += [f'dataset = "{ward}/reach"', "fps = 15", "[task.cameras]", 'top = "head"', 'wrist = "black 48x48"']
+    stream.write_text("\n".join(lines))
+    main([str(stream)])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "seen as the stream says: top is 'head'; wrist is black 48x48; 15 frames per second" in shown
+    assert "top 48x48, wrist 48x48" in shown
+    stream.write_text(stream.read_text().replace('"head"', '"haed"'))
+    assert main([str(stream), "--json"]) == 1
+    finding = json.loads(capsys.readouterr().out)["findings"][0]
+    assert finding["kind"] == "mapping"
+    assert "Did you mean 'head'" in finding["detail"]

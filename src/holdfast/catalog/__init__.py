@@ -11,9 +11,10 @@ from typing import Any, TypedDict
 
 from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
 from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Matrix, Stream, StreamTask, Task
+from holdfast.records import Mapping, Matrix, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
+_PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task that say where its data lies and how it is seen
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -195,10 +196,10 @@ def _stream_task(entry: object, folder: Path, data_root: str | None, where: str)
     """A task of a stream: one of the catalog, named, or a new one, defined in place."""
     if not isinstance(entry, dict):
         raise HoldfastError(f"{where} must be a table [[task]], got {entry!r}.")
-    check_keys(entry, ("dataset", *toml_keys(Task)), where)
+    check_keys(entry, (*_PLACE, *toml_keys(Task)), where)
     name = convert(str, entry.get("name"), f"{where}: 'name'")
     where = f"{where} ({name!r})"
-    definition = {key: value for key, value in entry.items() if key != "dataset"}
+    definition = {key: value for key, value in entry.items() if key not in _PLACE}
     if name in _tasks():
         if len(definition) > 1:
             extra = ", ".join(sorted(definition.keys() - {"name"}))
@@ -212,7 +213,13 @@ def _stream_task(entry: object, folder: Path, data_root: str | None, where: str)
         )
     else:
         found = _task(definition, where)
-    return StreamTask(found, _dataset(entry, name, folder, data_root, where))
+    return StreamTask(found, _dataset(entry, name, folder, data_root, where), _mapping(entry, where))
+
+
+def _mapping(entry: dict[str, Any], where: str) -> Mapping | None:
+    """How the dataset is to be seen, if the stream says so."""
+    table = {key: entry[key] for key in toml_keys(Mapping) if key in entry}
+    return build(Mapping, table, where) if table else None
 
 
 def _dataset(entry: dict[str, Any], name: str, folder: Path, data_root: str | None, where: str) -> str:

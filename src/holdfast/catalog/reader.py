@@ -47,7 +47,9 @@ def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:
     check_keys(table, keys, where)
     if "name" in table:
         check_name(table["name"], where)
-    missing = [key for key, field in keys.items() if key not in table and field.default is MISSING]
+    missing = [
+        key for key, field in keys.items() if key not in table and field.default is field.default_factory is MISSING
+    ]
     if missing:
         raise HoldfastError(f"{where} lacks {', '.join(missing)}. Needed or allowed: {', '.join(keys)}.")
     hints = get_type_hints(kind)
@@ -68,6 +70,10 @@ def convert(hint: Any, value: Any, where: str) -> Any:
             form = "tables in double brackets [[ ]]" if is_dataclass(item) else "a list in brackets [ ]"
             raise HoldfastError(f"{where} must be {form}, got {value!r}.")
         return tuple(convert(item, entry, f"{where} {n}") for n, entry in enumerate(value, 1))
+    if get_origin(hint) is dict:
+        if not isinstance(value, dict):
+            raise HoldfastError(f"{where} must be a table, got {value!r}.")
+        return {key: convert(get_args(hint)[1], entry, f"{where} {key!r}") for key, entry in value.items()}
     if is_dataclass(hint) and isinstance(hint, type):
         return build(hint, value, where)
     if hint is float and type(value) is int:

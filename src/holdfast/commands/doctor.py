@@ -18,6 +18,7 @@ from holdfast.data.audit import Examination, examine
 from holdfast.data.findings import Expected, Finding, Summary
 from holdfast.data.source import IMAGES
 from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Mapping
 
 _HELP = """\
 Look for faults in datasets before they cost a training run, and say what to do about each.
@@ -30,6 +31,7 @@ What is looked for:
 
   unreadable      files that are missing, damaged, empty, or of another version
   nan             values that are NaN or infinite
+  mapping         what a stream says of a dataset's cameras, dimensions or rate does not fit it
   dimensions      state, action, embodiment and the other tasks do not name the same joints in the same order
   missing-camera, camera-size
                   cameras that differ between the datasets of a stream
@@ -74,16 +76,18 @@ def main(argv: list[str]) -> int:
     rounds = [_patients(target, args.data_root) for target in args.targets]
     # A pipe has no width of its own.
     console = Console(stderr=args.json, width=max(100, Console().width), highlight=False)
+    mappings = {dataset: expected.mapping for patients in rounds for dataset, expected in patients}
     examinations: list[Examination] = []
     for patients in rounds:
         for examination in _visit(patients, console):
             examinations.append(examination)
             if not args.json:
-                _print(examination, console)
+                _print(examination, mappings.get(examination.dataset), console)
     findings = [finding for examination in examinations for finding in examination.findings]
     if args.json:
         summaries = [asdict(e.summary) for e in examinations if e.summary]
-        print(json.dumps({"datasets": summaries, "findings": [asdict(f) for f in findings]}))
+        seen = {dataset: str(mapping) for dataset, mapping in mappings.items() if mapping}
+        print(json.dumps({"datasets": summaries, "findings": [asdict(f) for f in findings], "mappings": seen}))
     else:
         console.print(_closing(findings, len(examinations)))
     return int(any(finding.severity == "error" for finding in findings))
@@ -99,7 +103,7 @@ def _patients(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
         for entry in stream.tasks:
             if robot is not None:
                 robot.active(entry.task.arms)  # an arm the robot does not have is the stream's fault, not the data's
-        return [(entry.dataset, Expected(entry.task, robot)) for entry in stream.tasks]
+        return [(entry.dataset, Expected(entry.task, robot, mapping=entry.mapping)) for entry in stream.tasks]
     if target.count("/") == 1 and not target.startswith((".", "/", "~")):
         return [(target, Expected())]
     raise HoldfastError(
@@ -118,8 +122,10 @@ def _visit(patients: list[tuple[str, Expected]], console: Console) -> Iterator[E
         yield examination
 
 
-def _print(examination: Examination, console: Console) -> None:
+def _print(examination: Examination, mapping: Mapping | None, console: Console) -> None:
     console.print(f"[bold]{escape(examination.dataset)}[/]", soft_wrap=True)
+    if mapping is not None:
+        console.print(f"  seen as the stream says: {escape(str(mapping))}", style="dim", soft_wrap=True)
     if examination.summary:
         console.print(f"  {escape(_describe(examination.summary))}", style="dim", soft_wrap=True)
     for finding in examination.findings:

@@ -29,6 +29,12 @@ A stream file lists your tasks in order:
   [[task]]
   name = "stack_bowls"
   dataset = "data/stack_bowls"
+A dataset that was recorded otherwise than the first needs to be told so, below its [[task]]:
+  fps = 30                                          take every 2nd frame of 60 a second
+  dimensions = ["waist", "shoulder", ...]           the dataset's names in the embodiment's order
+  [task.cameras]                                    every camera of the run
+  head = "cam_high"                                 this camera of the dataset
+  right_wrist = "black 480x640"                     the dataset has none: black images
 Killed? Run the same command again: it goes on and ends with the same weights.
 """
 
@@ -41,7 +47,7 @@ def main(argv: list[str]) -> int:
     console = Console()
     if config.dry_run:
         return dry_run(config, stream, plan, console)
-    for entry in stream.tasks:
+    for entry in plans.needed(config, stream):
         # Stats only: a folder that is not there is said now, but no later task's file is opened before its stage.
         if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
             raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
@@ -54,12 +60,13 @@ def main(argv: list[str]) -> int:
 
 
 def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Console) -> int:
-    """Print the plan, with time and disk measured on the first task if its data is here."""
+    """Print the plan, with time and disk measured on the first task whose data is here."""
     measured = None
-    if Path(stream.tasks[0].dataset).is_dir():
+    here = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
+    if here:
         from holdfast.train.estimate import estimate
 
-        measured = estimate(config, stream)
+        measured = estimate(config, stream, here[0])
     if config.json:
         print(json.dumps({**plan.to_json(), "estimate": measured.to_json() if measured else None}, indent=1))
         return 0

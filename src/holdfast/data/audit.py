@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from holdfast.data.findings import Expected, Finding, Severity, Summary, say_delete, say_dimensions, say_episodes
+from holdfast.data.mapping import apply
 from holdfast.data.pictures import blind_cameras, lost_frames
 from holdfast.data.source import STATE, Source, open_source
 from holdfast.errors import HoldfastError
@@ -30,15 +31,21 @@ class Examination:
 
 def examine(dataset: str, expected: Expected | None = None) -> Examination:
     """Open a dataset, whatever its state, and look for every kind of fault."""
+    expected = expected or Expected()
     try:
-        source = open_source(dataset, check_values=False)
+        raw = open_source(dataset, check_values=False)
     except Exception as error:  # a damaged dataset raises anything, and the doctor must not die of it
         return Examination(dataset, None, (_unreadable(dataset, error),))
+    try:
+        source = apply(raw, expected.mapping, expected.embodiment.names if expected.embodiment else None)
+    except HoldfastError as error:
+        advice = "Correct what the stream file says of this task's cameras, dimensions or fps."
+        return Examination(dataset, None, (Finding("error", dataset, "mapping", "stream file", str(error), advice),))
     findings: list[Finding] = []
     for check in CHECKS:
         try:
             with np.errstate(invalid="ignore", divide="ignore"):  # NaN has a check of its own; the others look past it
-                findings.extend(check(source, expected or Expected()))
+                findings.extend(check(source, expected))
         except Exception as error:
             findings.append(_unreadable(dataset, error))
     # What one broken video does to several checks is still one fault.
@@ -85,7 +92,7 @@ def _robot_dimensions(source: Source, expected: Expected) -> Iterator[Finding]:
         yield Finding("error", source.dataset, "dimensions", "action", detail, advice)
     elif set(source.names) == set(robot.names):
         detail = f"The dimensions of embodiment {robot.name!r} are stored in another order: {', '.join(source.names)}."
-        advice = f"Convert the dataset to the order {', '.join(robot.names)}."
+        advice = "Write under its [[task]]: dimensions = [" + ", ".join(f'"{name}"' for name in robot.names) + "]."
         yield Finding("error", source.dataset, "dimensions", "action", detail, advice)
     else:
         detail = f"Embodiment {robot.name!r} has other names for {', '.join(source.names)}."
@@ -98,7 +105,8 @@ def _unlike_the_first(source: Source, expected: Expected) -> Iterator[Finding]:
     if expected.first is None:
         return
     here, first = Summary.of(source), expected.first
-    advice = "All datasets of a stream must agree. Mend the odd one with lerobot-edit-dataset, or record it again."
+    advice = "All datasets of a stream must agree. Say under its [[task]] how this one is to be seen (cameras, "
+    advice += "dimensions, fps: see `holdfast train --help`), or record it again."
     for key in sorted(here.cameras.keys() ^ first.cameras.keys()):
         has, lacks = (here.dataset, first.dataset) if key in here.cameras else (first.dataset, here.dataset)
         detail = f"{has} has this camera, {lacks} does not."
@@ -118,6 +126,7 @@ def _unlike_the_first(source: Source, expected: Expected) -> Iterator[Finding]:
 
 
 def _clock(source: Source, expected: Expected) -> Iterator[Finding]:
+    source = source.raw
     begins = np.repeat(source.starts, source.lengths)
     elapsed = source.timestamps - source.timestamps[begins]
     due = (np.arange(len(begins)) - begins) / source.fps

@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.data.source import Source
 from holdfast.embodiment import Embodiment
-from holdfast.records import Task
+from holdfast.records import Mapping, Task
 
 Severity = Literal["error", "warning"]
 
@@ -61,6 +61,7 @@ class Expected:
     task: Task | None = None
     embodiment: Embodiment | None = None
     first: Summary | None = None  # the stream's first dataset, which the others must match
+    mapping: Mapping | None = None  # how the stream wants the dataset to be seen
     chunk: int = 16
 
     def robot(self, source: Source) -> Embodiment | None:

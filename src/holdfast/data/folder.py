@@ -41,8 +41,7 @@ def read_info(root: Path) -> dict[str, Any]:
     if not version.startswith("v3"):
         raise HoldfastError(
             f"{root} has dataset version {version}; v3.0 is needed. Convert it once with "
-            f"`python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/{root.name} --root={root} "
-            "--push-to-hub=false`."
+            f"`holdfast import dataset {root} --output={root}_v30`, which leaves it as it is."
         )
     if not info.get("total_episodes"):
         raise HoldfastError(f"Dataset {root} is empty: it has no episode. Record at least one demonstration.")

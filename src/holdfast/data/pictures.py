@@ -42,6 +42,7 @@ def lost_frames(source: Source, expected: Expected) -> Iterator[Finding]:
 
     A frame that the encoder dropped while recording leaves only a warning in a log and shifts all images behind it.
     """
+    source = source.raw
     for camera in source.cameras:
         if camera.kind == "video":
             wrong = _wrong_episodes(source, camera)
@@ -96,6 +97,7 @@ def _count(path: Path) -> tuple[int, float]:
 
 def blind_cameras(source: Source, expected: Expected) -> Iterator[Finding]:
     """A few images of every camera; first, middle and last episode stand for all, so that it stays quick."""
+    source = source.raw
     count = len(source.starts)
     for camera in source.cameras:
         faults: dict[str, list[int]] = {}

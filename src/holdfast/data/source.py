@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holdfast.data.access import AccessLog
 from holdfast.data.folder import (
@@ -69,36 +70,40 @@ class Source:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the tables' bytes and the videos' names and sizes."""
-        digest = hashlib.sha256()
-        for path in sorted(
-            p for p in self.root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")
-        ):
-            digest.update(f"{path.relative_to(self.root)}:{path.stat().st_size}\n".encode())
-            if path.suffix == ".parquet":
-                digest.update(path.read_bytes())
-        return digest.hexdigest()
+        return fingerprint(self.root)
+
+    @property
+    def raw(self) -> Source:
+        """The dataset as it lies on disk; `data/mapping.py` makes sources that show it otherwise."""
+        return self
 
     def images(self, camera: Camera, frames: np.ndarray) -> torch.Tensor:
         """Decode frames of one camera into uint8 (n, 3, height, width). All frames must be of one episode."""
         import torch
 
         episode = int(self.episode_of(frames[:1])[0])
-        if camera.kind == "video":
-            from lerobot.datasets.video_utils import decode_video_frames
-
-            start = self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
-            offsets = (frames - self.starts[episode]) / self.fps
-            path = self.video_path(camera, episode)
+        clip = self.clip(camera, episode)
+        if clip is not None:
+            path, start = clip
             try:
-                decoded = decode_video_frames(
-                    path, [float(start + t) for t in offsets], 0.5 / self.fps, return_uint8=True
-                )
+                return decode(path, start, frames - self.starts[episode], self.fps)
             except Exception as error:  # the decoders raise whatever they like
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
                 ) from None
-            return cast("torch.Tensor", decoded)
         return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
+
+    def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
+        """The video file that shows an episode and the second at which it begins; None where images are stored."""
+        if camera.kind != "video":
+            return None
+        return self.video_path(camera, episode), self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
+
+    def rows(self, episode: int) -> pa.Table:
+        """The table of an episode's frames with every column the dataset stores."""
+        place = {f"{p}_index": self.episodes[f"data/{p}_index"][episode] for p in ("chunk", "file")}
+        path = self.root / self.info["data_path"].format(**place)
+        return pq.read_table(path, filters=[("episode_index", "==", self.episodes["episode_index"][episode])])
 
     def video_path(self, camera: Camera, episode: int) -> Path:
         """The video file that holds an episode."""
@@ -154,6 +159,24 @@ def open_source(dataset: str, log: AccessLog | None = None, *, check_values: boo
     source = Source(dataset, root, info["fps"], names, cameras, state, action, timestamps, starts, ends, info, episodes)
     _check_videos(source)
     return source
+
+
+def fingerprint(root: Path) -> str:
+    """SHA-256 over a dataset's tables, byte for byte, and its videos' names and sizes."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")):
+        digest.update(f"{path.relative_to(root)}:{path.stat().st_size}\n".encode())
+        if path.suffix == ".parquet":
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def decode(path: Path, start: float, frames: np.ndarray, fps: float) -> torch.Tensor:
+    """Frames of a video, counted from `start` seconds on, as uint8 (n, 3, height, width)."""
+    from lerobot.datasets.video_utils import decode_video_frames
+
+    times = [float(start + frame / fps) for frame in frames]
+    return cast("torch.Tensor", decode_video_frames(path, times, 0.5 / fps, return_uint8=True))
 
 
 def _resolve(dataset: str) -> Path:

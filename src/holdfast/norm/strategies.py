@@ -20,6 +20,9 @@ from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.stats import Stats
 
 STATE, ACTION = "observation.state", "action"
+GIVEN = (
+    "(given)"  # stands before all tasks when the first statistics were given, not measured; no task can be called so
+)
 Whose = Literal["own", "first", "embodiment"]
 
 

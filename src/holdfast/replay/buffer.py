@@ -14,12 +14,22 @@ from holdfast.replay.selection import SELECTIONS
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of one task. `episodes` are ranked: shrinking drops from the end."""
+    """What is kept of one task. `episodes` are ranked: shrinking drops from the end.
+
+    `fingerprint` and `episodes` are the dataset's that was learned. `copy` is the fingerprint of the run's own copy,
+    if it has one; that holds just these episodes, in this order.
+    """
 
     task: str
     fingerprint: str
     total: int
     episodes: tuple[int, ...]
+    copy: str | None = None
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The episodes as they are numbered where they are read from."""
+        return self.episodes if self.copy is None else tuple(range(len(self.episodes)))
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,9 @@ class Buffer:
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Buffer:
         """Inverse of `to_json`."""
-        kept = (Kept(k["task"], k["fingerprint"], k["total"], tuple(k["episodes"])) for k in content["tasks"])
+        kept = (
+            Kept(k["task"], k["fingerprint"], k["total"], tuple(k["episodes"]), k.get("copy")) for k in content["tasks"]
+        )
         return cls(content["ratio"], tuple(kept))
 
 

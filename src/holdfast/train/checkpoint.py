@@ -68,6 +68,11 @@ def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
     return None
 
 
+def step(folder: Path) -> int:
+    """The step a `step-*` checkpoint was written at."""
+    return int(folder.name.removeprefix("step-"))
+
+
 def prune(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` checkpoints, and what kills left half-written."""
     for old in [*sorted(folder.glob("step-*"))[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:

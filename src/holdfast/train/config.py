@@ -35,6 +35,9 @@ class ReplayConfig:
     coin: str = "plain"
     # Which episodes are kept.
     selection: str = "random"
+    # reference: kept episodes are read from their datasets, which must stay where they are; copy: the run copies
+    # them at the end of each stage, and the stage's dataset may be deleted.
+    store: str = "reference"
 
     def __post_init__(self) -> None:
         _require(0 < self.ratio <= 1, "replay.ratio", self.ratio, "above 0 and at most 1")
@@ -45,6 +48,8 @@ class ReplayConfig:
             raise unknown("--replay.coin", self.coin, ("plain", "stratified"))
         if self.selection not in SELECTIONS:
             raise unknown("--replay.selection", self.selection, SELECTIONS)
+        if self.store not in ("reference", "copy"):
+            raise unknown("--replay.store", self.store, ("reference", "copy"))
         _require(all(w > 0 for w in self.weights.values()), "replay.weights", self.weights, "all above 0")
 
 
@@ -54,6 +59,8 @@ class NormConfig:
 
     # per-task (I), frozen-first (II, the paper's best), mixed (III), calibrated (IV, from the embodiment).
     strategy: str = "frozen-first"
+    # A norm_stats.json (openpi, the paper's released code) that takes the place of the first task's statistics.
+    stats: str = ""
     # Every dimension gets at least this share of the embodiment's range; 0 switches the rule off.
     floor: float = 0.2
     # A normalized magnitude above this stops the run before its first step.
@@ -64,6 +71,8 @@ class NormConfig:
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise unknown("--norm.strategy", self.strategy, STRATEGIES)
+        first = "first" in (STRATEGIES[self.strategy].train, STRATEGIES[self.strategy].test)
+        _require(first or not self.stats, "norm.stats", self.stats, "given with --norm.strategy=frozen-first or mixed")
         _require(0 <= self.floor <= 1, "norm.floor", self.floor, "between 0 and 1")
         _require(self.limit > 1, "norm.limit", self.limit, "above 1")
 

@@ -7,7 +7,7 @@ what happened in memory before; so a run that is killed anywhere and started aga
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,32 @@ import torch
 from rich.console import Console
 
 from holdfast import embodiment as embodiments
-from holdfast.data.batches import Batches
+from holdfast.data.batches import Batches, Lesson
 from holdfast.data.frames import Frames
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm import audit as norm_audit
-from holdfast.norm.strategies import Normalization, calibrated_space
+from holdfast.norm.released import read_norm_stats
+from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, widen
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.records import Stream
-from holdfast.replay.buffer import Buffer
+from holdfast.replay.buffer import Buffer, Kept
 from holdfast.train import checkpoint
 from holdfast.train.config import TrainConfig, plain
-from holdfast.train.lessons import StageData, audit, build_sampler, check_schema, extend, open_stage, schema
+from holdfast.train.lessons import (
+    StageData,
+    audit,
+    build_sampler,
+    check_schema,
+    extend,
+    open_lesson,
+    open_stage,
+    schema,
+)
 from holdfast.train.log import Ledger, MetricsLog
+from holdfast.train.memory import Memory, size
 from holdfast.train.methods import METHODS, Stage
 from holdfast.train.progress import Progress
 from holdfast.train.run import Finished, RunFolder
@@ -79,15 +90,17 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
-    data = open_stage(setting.run, setting.stream, stage, config, setting.embodiment, buffer)
+    folder = setting.run.stage(stage)
+    resumed = checkpoint.newest(folder / "progress", setting.run.say)
+    # After its last step a stage replays nothing more, and the run's copies may have shrunk already.
+    rest = replace(stage, frequency=0.0) if resumed and checkpoint.step(resumed) == stage.steps else stage
+    data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
     check_schema(agreed, data.lessons)
 
     adapter = start_policy(setting, data, previous)
     normalization = settle_normalization(setting, adapter, data, previous)
     state = TrainingState(adapter.policy.train(), config.optim)
-    folder = setting.run.stage(stage)
-    resumed = checkpoint.newest(folder / "progress", setting.run.say)
     if resumed:
         state.load(resumed)
         console.print(f"Going on at step {state.step} of {stage.steps}.")
@@ -100,6 +113,8 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
     if METHODS[config.method].keeps:
         source, name = learned.source, learned.task.name
         buffer = buffer.after_stage(name, source.fingerprint, source.lengths, config.replay.selection, config.seed)
+        if config.replay.store == "copy":
+            buffer = copy_kept(setting, buffer, learned)
 
     def fill(target: Path) -> None:
         adapter.save(target / "policy", normalization.test(learned.task.name))
@@ -107,13 +122,32 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
             ("normalization", normalization.to_json()),
             ("buffer", buffer.to_json()),
             ("schema", agreed),
-            ("datasets", {lesson.task.name: lesson.source.fingerprint for lesson in data.lessons}),
+            ("datasets", {kept.task: kept.fingerprint for kept in buffer.tasks} | data.fingerprints),
             ("config", plain(config)),
         ):
             (target / f"{name}.json").write_text(json.dumps(content, indent=1))
 
     checkpoint.write(folder / "checkpoint", fill, needed=state.size // 3)
     return Finished(folder / "checkpoint", normalization, buffer, agreed)
+
+
+def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
+    """Make the run independent of the dataset it has just learned, and say what that takes."""
+    memory = Memory(setting.run.path)
+    entries = {entry.task.name: entry for entry in setting.stream.tasks}
+
+    def fingerprint(kept: Kept, folder: Path) -> str:
+        entry = replace(entries[kept.task], dataset=str(folder))
+        return open_lesson(entry, setting.config, setting.embodiment, setting.run).source.fingerprint
+
+    buffer = memory.settle(buffer, learned.source.raw, fingerprint)
+    copies, task = size(memory.folder), size(learned.source.root)
+    setting.run.log.write("copies", bytes=copies, task_bytes=task, peak_bytes=memory.peak)
+    setting.console.print(
+        f"Copies of kept episodes: {copies / 2**20:.1f} MiB; with this task's dataset at most "
+        f"{memory.peak / 2**20:.1f} MiB. {learned.source.dataset} is not needed any more."
+    )
+    return buffer
 
 
 def start_policy(setting: Setting, data: StageData, previous: Finished | None) -> Adapter:
@@ -143,6 +177,10 @@ def settle_normalization(
         if setting.embodiment is not None:
             declared = calibrated_space(setting.embodiment, layout.relative, layout.horizon)
         known = Normalization(config.strategy, calibrated=declared)
+        if config.stats:
+            names = data.new[0].source.names
+            given = read_norm_stats(Path(config.stats), len(names))
+            known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
     normalization = extend(known, data, layout, setting.embodiment, config.floor)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))

@@ -42,16 +42,16 @@ class Estimate:
         return asdict(self)
 
 
-def estimate(config: TrainConfig, stream: Stream) -> Estimate:
-    """Build the policy, audit the first task, and time a few steps on its data. Leaves nothing behind."""
+def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:
+    """Build the policy, audit one task of the stream, and time a few steps on its data. Leaves nothing behind."""
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)
         embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
         device = choose_device(config.device)
         setting = Setting(config, stream, run, embodiment, device, Console(quiet=True))
-        # Only the first task: joint training is timed on it too, a batch costs the same whatever is in it.
-        first = replace(stages[0], learns=stages[0].learns[:1], steps=STEPS)
+        # Only one task: joint training is timed on it too, a batch costs the same whatever is in it.
+        first = replace(stages[0], learns=(position,), steps=STEPS)
         data = open_stage(run, stream, first, config, embodiment, Buffer(config.replay.ratio))
         adapter = start_policy(setting, data, None)
         normalization = settle_normalization(setting, adapter, data, None)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from holdfast.data import mapping
 from holdfast.data.batches import Layout, Lesson
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.source import ACTION, STATE, Source, open_source
+from holdfast.data.source import ACTION, IMAGES, STATE, Source, open_source
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm.audit import Audit, AuditCounter
 from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
 from holdfast.records import Stream, StreamTask
-from holdfast.replay.buffer import Buffer
+from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.schedule import shares
 from holdfast.train.config import TrainConfig
+from holdfast.train.memory import Memory
 from holdfast.train.methods import Stage
 from holdfast.train.run import RunFolder
 
@@ -42,6 +44,11 @@ class StageData:
         """Names of all tasks, in the order of the rows of a batch."""
         return [lesson.task.name for lesson in self.lessons]
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of the datasets being learned, by task."""
+        return {lesson.task.name: lesson.source.fingerprint for lesson in self.new}
+
 
 def open_stage(
     run: RunFolder, stream: Stream, stage: Stage, config: TrainConfig, embodiment: Embodiment | None, buffer: Buffer
@@ -49,19 +56,36 @@ def open_stage(
     """Open the datasets of this stage and of what it replays; datasets of later stages stay closed."""
     entries = [stream.tasks[i] for i in stage.learns]
     kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
-    lessons = [open_lesson(entry, config, embodiment, run) for entry in (*entries, *kept)]
-    for lesson in lessons[len(entries) :]:
-        if lesson.source.fingerprint != buffer.of(lesson.task.name).fingerprint:
-            raise HoldfastError(
-                f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} has changed since its stage; the kept "
-                "episodes would mean other demonstrations. Restore it, or start a new run with another --output."
-            )
+    lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
+    for entry in entries:
+        if entry.mapping is not None:
+            run.log.write("mapping", task=entry.task.name, dataset=entry.dataset, mapping=str(entry.mapping))
+            run.say(f"Dataset {entry.dataset} is seen through its mapping: {entry.mapping}.")
+    lessons += [open_kept(entry, buffer.of(entry.task.name), config, embodiment, run) for entry in kept]
     return StageData(tuple(lessons), len(entries), buffer)
+
+
+def open_kept(
+    entry: StreamTask, kept: Kept, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder
+) -> Lesson:
+    """Open what is kept of a task: its dataset, or the run's own copy; either must be what it was."""
+    if kept.copy is not None:
+        memory = Memory(run.path)
+        memory.check(kept)
+        entry = replace(entry, dataset=str(memory.place(kept)))
+    lesson = open_lesson(entry, config, embodiment, run)
+    if lesson.source.fingerprint != (kept.copy or kept.fingerprint):
+        raise HoldfastError(
+            f"Dataset {lesson.source.dataset} of task {kept.task!r} or its mapping has changed since its stage; the "
+            "kept episodes would mean other demonstrations. Restore it, or start a new run with another --output."
+        )
+    return lesson
 
 
 def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder) -> Lesson:
     """Open one task's dataset and check it against the embodiment."""
-    source = open_source(entry.dataset, run.log)
+    raw = open_source(entry.dataset, run.log)
+    source = mapping.apply(raw, entry.mapping, embodiment.names if embodiment else None)
     dimensions = source.action.shape[1]
     if source.state.shape[1] != dimensions:
         raise HoldfastError(
@@ -73,11 +97,13 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
     if dimensions != len(embodiment.dimensions):
         raise HoldfastError(
             f"Dataset {source.dataset} has {dimensions} action dimensions, embodiment {embodiment.name!r} has "
-            f"{len(embodiment.dimensions)}. Name the right embodiment in the stream."
+            f"{len(embodiment.dimensions)}. Name the right embodiment in the stream, or list the dataset's dimensions "
+            f"in the embodiment's order under the [[task]]: dimensions = [...]. It has {', '.join(source.names)}."
         )
     if source.names != embodiment.names and set(source.names) == set(embodiment.names):
         raise HoldfastError(
-            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}."
+            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}. "
+            f"Say so in the stream file: {_mapping_line('names', list(embodiment.names), source)}"
         )
     return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
 
@@ -96,8 +122,25 @@ def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
             if found[key] != value:
                 raise HoldfastError(
                     f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} differs from the run's first one in "
-                    f"{key}: {found[key]} instead of {value}. All tasks of a stream must be recorded alike."
+                    f"{key}: {found[key]} instead of {value}. If they mean the same, say so under its [[task]] in the "
+                    f"stream file: {_mapping_line(key, value, lesson.source)}"
                 )
+
+
+def _mapping_line(key: str, wanted: Any, source: Source) -> str:
+    """What to write under a [[task]] so that its dataset is seen as the run sees the others."""
+    if key == "fps":
+        return f"fps = {wanted:g} (the dataset's {source.fps:g} must be a whole multiple of it)."
+    if key == "names":
+        there = set(source.names)
+        names = ", ".join(f'"{name if name in there else "?"}"' for name in wanted)
+        return f"dimensions = [{names}], with the dataset's names: {', '.join(source.names)}."
+    here = [camera.key.removeprefix(IMAGES) for camera in source.cameras]
+    lines = []
+    for full, (height, width) in wanted.items():
+        name = full.removeprefix(IMAGES)
+        lines.append(f'{name} = "{name if name in here else f"black {height}x{width}"}"')
+    return f"[task.cameras] {' '.join(lines)} (the dataset has {', '.join(here)}, and sizes must agree)."
 
 
 def extend(
@@ -133,7 +176,7 @@ def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler
     """The sampling rule of a stage: new tasks equally, kept ones by the chosen share."""
     current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
     old = data.lessons[data.learning :]
-    kept = {lesson.task.name: lesson.source.frames_of(data.buffer.of(lesson.task.name).episodes) for lesson in old}
+    kept = {lesson.task.name: lesson.source.frames_of(data.buffer.of(lesson.task.name).places) for lesson in old}
     replay: list[Pool] = []
     if old:
         weights = shares(

@@ -51,11 +51,22 @@ class Plan:
         return asdict(self)
 
 
+def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
+    """Tasks whose datasets a run still reads: those to be learned, and those replayed from where they lie."""
+    method = METHODS[config.method]
+    stages = method.stages(stream, config.steps, config.replay.frequency)
+    if method.keeps and config.replay.store == "reference":
+        return list(stream.tasks)
+    ahead = [stage for stage in stages if not (_stage_folder(config, stage) / "checkpoint").is_dir()]
+    return [stream.tasks[position] for stage in ahead for position in stage.learns]
+
+
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool) -> Plan:
     """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
-    sizes = {entry.task.name: _size(entry, look) for entry in stream.tasks}
-    notes = tuple(_note(entry) for entry in stream.tasks if look and not _header(entry).is_file())
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    learned = _learned(config, stages) if look else {}
+    sizes = {entry.task.name: _size(entry, look, learned) for entry in stream.tasks}
+    notes = tuple(_note(entry, learned) for entry in stream.tasks if look and not _header(entry).is_file())
     return Plan(
         stream.name,
         config.method,
@@ -108,21 +119,39 @@ def _header(entry: StreamTask) -> Path:
     return Path(entry.dataset) / "meta" / "info.json"
 
 
-def _note(entry: StreamTask) -> str:
+def _stage_folder(config: TrainConfig, stage: Stage) -> Path:
+    return Path(config.folder) / "stages" / stage.folder
+
+
+def _learned(config: TrainConfig, stages: tuple[Stage, ...]) -> dict[str, int]:
+    """Episodes of the tasks that a run has learned already: their datasets may be gone."""
+    sizes = {}
+    for stage in stages:
+        try:
+            content = json.loads((_stage_folder(config, stage) / "checkpoint" / "buffer.json").read_text())
+            sizes.update({kept["task"]: int(kept["total"]) for kept in content["tasks"]})
+        except (OSError, ValueError, KeyError, TypeError):
+            break  # not finished, or damaged: the run itself will say so
+    return sizes
+
+
+def _note(entry: StreamTask, learned: dict[str, int]) -> str:
+    if entry.task.name in learned:
+        return f"{entry.dataset} is not here; the run in hand has learned it, {learned[entry.task.name]} episodes."
     declared = entry.task.demonstrations
     known = f"counting with the catalog's {declared} demonstrations." if declared else "its size is not known."
     return f"{entry.dataset} is not here; {known}"
 
 
-def _size(entry: StreamTask, look: bool) -> tuple[int | None, int]:
-    """Episodes of a dataset and frames per episode, from its header or else from the catalog."""
+def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int | None, int]:
+    """Episodes of a dataset and frames per episode, from its header, or else from the run or the catalog."""
     if not look:
         return None, 1
     try:
         info = json.loads(_header(entry).read_text())
         return int(info["total_episodes"]), max(1, int(info["total_frames"]) // max(1, int(info["total_episodes"])))
     except (OSError, ValueError, KeyError, TypeError):
-        return entry.task.demonstrations, 1
+        return learned.get(entry.task.name, entry.task.demonstrations), 1
 
 
 def table(plan: Plan) -> Table:

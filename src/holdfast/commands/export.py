@@ -1,0 +1,114 @@
+"""`holdfast export buffer RUN`: the episodes a run keeps, as a LeRobot dataset."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import catalog
+from holdfast import embodiment as embodiments
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import Stream, StreamTask
+
+if TYPE_CHECKING:
+    from holdfast.data.export import Part
+    from holdfast.replay.buffer import Kept
+
+_HELP = """\
+Write exactly the episodes that a run keeps for replay as one LeRobot v3 dataset, which LeRobot opens, merges and pushes
+to the hub. Every task has one instruction, that of its stream. Videos are copied packet by packet where the dataset has
+them as they are, else encoded without loss. meta/provenance.json says where each episode comes from.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast export buffer runs/kitchen-er --output=kept
+  holdfast export buffer runs/kitchen-er --stage=2 --output=kept_after_two
+  holdfast export buffer imported.json --stream=kitchen.toml --output=kept
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast export`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast export",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=["buffer"], help="what to export")
+    parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder, or a buffer.json of `holdfast import`")
+    parser.add_argument(
+        "--stage", type=int, metavar="K", help="the buffer after stage K; else after the last finished one"
+    )
+    parser.add_argument("--stream", help="the stream of the tasks; else the one the run was started with")
+    parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
+    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset")
+    args = parser.parse_args(argv)
+    if args.output.exists():
+        raise HoldfastError(f"{args.output} exists already. Name another --output, or delete it first.")
+    file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)
+    stream = _stream(file, args.stream, args.data_root)
+    names = embodiments.load(stream.embodiment).names if stream.embodiment else None
+
+    from holdfast.data.export import write_episodes
+    from holdfast.train import checkpoint
+    from holdfast.train.memory import read_buffer, size
+
+    buffer = read_buffer(file)
+    entries = {entry.task.name: entry for entry in stream.tasks}
+    parts = [_part(kept, entries, names, args.run) for kept in buffer.tasks]
+    note = {"run": str(args.run), "stage": len(parts), "ratio": buffer.ratio}
+    checkpoint.write(args.output, lambda folder: write_episodes(folder, parts, note))
+    episodes = sum(len(part.episodes) for part in parts)
+    print(f"{episodes} episodes of {len(parts)} tasks, {size(args.output) / 2**20:.1f} MiB, in {args.output}")
+    return 0
+
+
+def _buffer_file(run: Path, stage: int | None) -> Path:
+    """The buffer of a run's stage."""
+    found = {int(p.parts[-3][:2]): p for p in sorted(run.glob("stages/[0-9][0-9]-*/checkpoint/buffer.json"))}
+    if not found:
+        raise HoldfastError(f"{run} is not a run with a finished stage: there is no stages/*/checkpoint/buffer.json.")
+    if stage is not None and stage not in found:
+        raise unknown("finished stage", stage, found)
+    return found[max(found) if stage is None else stage]
+
+
+def _stream(file: Path, stream: str | None, data_root: str | None) -> Stream:
+    """The stream that was asked for, or the one written beside a run's buffer."""
+    beside = file.with_name("config.json")
+    if stream is None and not beside.is_file():
+        raise HoldfastError(f"{file} does not say which stream its tasks are of. Add --stream=FILE.")
+    if stream is None:
+        config = json.loads(beside.read_text())
+        stream, data_root = config["stream"], data_root or config["data_root"]
+    try:
+        return catalog.load_stream(stream, data_root)
+    except HoldfastError as error:
+        raise HoldfastError(f"{error} Or name another with --stream=FILE.") from None
+
+
+def _part(kept: Kept, entries: dict[str, StreamTask], names: tuple[str, ...] | None, run: Path) -> Part:
+    """What is kept of a task: out of the run's own copy if it has one, else out of its dataset."""
+    from holdfast.data.export import Part
+    from holdfast.data.mapping import apply
+    from holdfast.data.source import open_source
+    from holdfast.train.memory import Memory
+
+    if kept.task not in entries:
+        raise unknown("task in the stream", kept.task, entries)
+    entry = entries[kept.task]
+    whose = {"task": kept.task, "dataset": entry.dataset, "fingerprint": kept.fingerprint}
+    origin = {**whose, "episodes": list(kept.episodes)}
+    copy = Memory(run).place(kept)
+    if kept.copy is not None and copy.is_dir():
+        Memory(run).check(kept)
+        return Part(apply(open_source(str(copy)), entry.mapping, names), kept.places, origin, entry.task.instruction)
+    source = apply(open_source(entry.dataset), entry.mapping, names)
+    if source.fingerprint != kept.fingerprint:
+        raise HoldfastError(
+            f"Dataset {entry.dataset} of task {kept.task!r} or its mapping has changed since the episodes were chosen."
+        )
+    return Part(source, kept.episodes, origin, entry.task.instruction)

@@ -1,0 +1,107 @@
+"""`holdfast import dataset|buffer`: data in other formats, made readable here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from holdfast import catalog
+from holdfast import embodiment as embodiments
+from holdfast.errors import HoldfastError, unknown
+from holdfast.records import StreamTask
+
+_HELP = """\
+Make data in other formats readable here. Originals are never changed.
+
+  dataset FOLDER   a LeRobot v2.1 dataset, converted to v3.0 by LeRobot's own script. For HDF5 (ALOHA) and RLDS
+                   LeRobot 0.6.1 has no converter, and this command says what to do.
+  buffer FILE...   task1_buffer.json, task2_buffer.json, ... of the paper's released code, for tasks 1, 2, ... of the
+                   stream, checked against its datasets. `holdfast export buffer` makes a dataset of the result.
+
+A norm_stats.json needs no import: `holdfast train --norm.stats=norm_stats.json` reads it.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast import dataset old/stack_bowls --output=data/stack_bowls
+  holdfast import buffer buffers/task*_buffer.json --stream=kitchen.toml --output=kept.json
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast import`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast import",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kind", choices=["dataset", "buffer"], help="what is imported")
+    parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="the folder, or the files")
+    parser.add_argument("--output", required=True, type=Path, help="the new dataset's folder, or the new file")
+    parser.add_argument("--stream", help="(buffer) the stream whose tasks were kept")
+    parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
+    parser.add_argument("--ratio", type=float, default=0.2, help="(buffer) the budget it was built with; default 0.2")
+    args = parser.parse_args(argv)
+    if args.output.exists():
+        raise HoldfastError(f"{args.output} exists already. Name another --output, or delete it first.")
+    if args.kind == "buffer":
+        return _import_buffer(args.paths, args.stream, args.data_root, args.ratio, args.output)
+    if len(args.paths) > 1:
+        raise HoldfastError(f"One dataset at a time, got {len(args.paths)}: {', '.join(map(str, args.paths))}.")
+    return _import_dataset(args.paths[0], args.output)
+
+
+def _import_dataset(folder: Path, output: Path) -> int:
+    from holdfast.data.convert import check_convertible, convert
+    from holdfast.data.source import open_source
+    from holdfast.train import checkpoint
+
+    check_convertible(folder)
+
+    def fill(target: Path) -> None:
+        convert(folder, target)
+        open_source(str(target))
+
+    checkpoint.write(output, fill)
+    print(f"{output} has version v3.0; {folder} is as it was. Next: holdfast doctor {output}")
+    return 0
+
+
+def _import_buffer(files: list[Path], stream: str | None, data_root: str | None, ratio: float, output: Path) -> int:
+    from holdfast.data.mapping import apply
+    from holdfast.data.source import open_source
+    from holdfast.replay.buffer import Buffer, Kept
+    from holdfast.replay.released import read_episodes
+    from holdfast.train.run import write_text
+
+    if stream is None:
+        raise HoldfastError("A buffer does not say which tasks it is of. Add --stream=FILE.")
+    loaded = catalog.load_stream(stream, data_root)
+    names = embodiments.load(loaded.embodiment).names if loaded.embodiment else None
+    tasks = []
+    for number, file in sorted((_number(file), file) for file in files):
+        entry = _entry(loaded.tasks, number, file)
+        source = apply(open_source(entry.dataset), entry.mapping, names)
+        episodes = read_episodes(file, source.raw.starts.tolist(), source.raw.ends.tolist())
+        tasks.append(Kept(entry.task.name, source.fingerprint, len(source.starts), episodes))
+        print(f"{entry.task.name}: {len(episodes)} of {len(source.starts)} episodes")
+    write_text(output, json.dumps(Buffer(ratio, tuple(tasks)).to_json(), indent=1))
+    print(f"Written to {output}. As a dataset: holdfast export buffer {output} --stream={stream} --output=FOLDER")
+    return 0
+
+
+def _number(file: Path) -> int:
+    found = re.fullmatch(r"task(\d+)_buffer\.json", file.name)
+    if not found:
+        raise HoldfastError(
+            f"{file} must be called task1_buffer.json, task2_buffer.json, ...: the number is the task's."
+        )
+    return int(found[1])
+
+
+def _entry(tasks: tuple[StreamTask, ...], number: int, file: Path) -> StreamTask:
+    if not 1 <= number <= len(tasks):
+        raise unknown(f"task of the stream, for {file},", number, range(1, len(tasks) + 1))
+    return tasks[number - 1]

@@ -1,0 +1,57 @@
+"""One episode out of a video with every pixel as it was: its packets are copied, not decoded and encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import cast
+
+import av
+import numpy as np
+from av.video.stream import VideoStream
+
+
+def copy_packets(source: Path, target: Path, begin: float, frames: int, fps: float) -> float:
+    """Copy the packets that show `frames` frames from second `begin` on; return where they begin in the new file.
+
+    A picture can only be decoded from the key frame before it on, so the copy starts there. LeRobot encodes its
+    episodes one by one and each begins with a key frame; only files that were cut by others cost some frames more.
+    """
+    with av.open(str(source)) as old, av.open(str(target), "w", format="mp4") as new:
+        stream = old.streams.video[0]
+        tick = Fraction(stream.time_base or 1)
+        frame = 1 / (Fraction(fps).limit_denominator(1001) * tick)
+        first = round(Fraction(begin) / tick)
+        end = first + frame * frames - frame / 2  # what is shown from here on is not needed
+        old.seek(int(first + frame / 4), stream=stream)  # to the last key frame at or before the first picture
+        packets: list[tuple[int, int, av.Packet]] = []
+        for packet in old.demux(stream):
+            # No picture is shown before it is decoded; the last packet of a stream is an empty one without times.
+            if packet.dts is None or packet.pts is None or packet.dts >= end:
+                break
+            packets.append((packet.pts, packet.dts, packet))
+        origin = packets[0][0]
+        while packets[-1][0] >= end:
+            packets.pop()
+        out = new.add_stream_from_template(stream, opaque=True)
+        out.time_base = tick
+        for shown, decoded, packet in packets:
+            if shown >= origin:  # what is shown before the key frame is not decodable from there
+                packet.pts, packet.dts, packet.stream = shown - origin, decoded - origin, out
+                new.mux(packet)
+    return float((first - origin) * tick)
+
+
+def encode_exactly(target: Path, images: Iterable[np.ndarray], fps: float) -> None:
+    """Encode images (height, width, 3) uint8 without any loss, as H.264 of the colours themselves. Large, but exact."""
+    with av.open(str(target), "w", format="mp4") as new:
+        rate = Fraction(fps).limit_denominator(1001)
+        options = {"qp": "0", "g": "2", "preset": "veryfast"}
+        stream = cast(VideoStream, new.add_stream("libx264rgb", rate=rate, options=options))
+        stream.pix_fmt = "rgb24"
+        for number, image in enumerate(images):
+            if number == 0:
+                stream.height, stream.width = image.shape[:2]
+            new.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        new.mux(stream.encode())

@@ -1,0 +1,53 @@
+"""Statistics in the file format of openpi and of the paper's released code: norm_stats.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.norm.stats import Stats
+from holdfast.norm.strategies import Space
+
+# Columns of Stats and the names they have there; extremes are not in every file.
+_NAMES = {"q01": "q01", "q99": "q99", "mean": "mean", "std": "std", "min": "vmin", "max": "vmax"}
+_STAND_INS = {"vmin": "q01", "vmax": "q99"}
+
+
+def read_norm_stats(path: Path, dimensions: int) -> Space:
+    """Read a norm_stats.json as a space of `dimensions` dimensions; what pads it to the network's width is dropped."""
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise HoldfastError(f"{path} is not JSON ({error}).") from None
+    tables = content.get("norm_stats", content) if isinstance(content, dict) else {}
+    features = {}
+    for feature in ("state", "actions"):
+        if not isinstance(tables, dict) or not isinstance(tables.get(feature), dict):
+            raise HoldfastError(f"{path} is no norm_stats.json: it has no table {feature!r}.")
+        features[feature] = _stats(tables[feature], dimensions, f"{path}: {feature!r}")
+    return Space(features["state"], features["actions"])
+
+
+def _stats(table: dict[str, Any], dimensions: int, where: str) -> Stats:
+    columns = {}
+    for column, name in _NAMES.items():
+        values = table.get(name, table.get(_STAND_INS.get(name, name)))
+        try:
+            array = np.array(values, dtype=float)
+        except (TypeError, ValueError):
+            array = np.full(0, np.nan)
+        if array.ndim != 1 or len(array) < dimensions or not np.isfinite(array).all():
+            raise HoldfastError(f"{where} needs {dimensions} finite numbers called {name!r}, got {values!r}.")
+        if array[dimensions:].any():
+            raise HoldfastError(
+                f"{where} has {len(array)} dimensions, the datasets have {dimensions}, and {name!r} is not 0 beyond "
+                "them: these statistics are of another robot."
+            )
+        columns[column] = array[:dimensions]
+    return Stats.from_columns(0, 0.0, **columns)
