@@ -183,7 +183,7 @@ def test_damaged_weights_are_refused(run, ran, capsys):
         (["--tasks", "push_bx"], "Did you mean 'push_box'"),
         (["--stages", 3], "Unknown finished stage"),
         (["--level", "hard"], "easy, standard, wide"),
-        (["--trials", 0], "--trials must be at least 1"),
+        (["--trials", -1], "--trials must be at least 0"),
         (["--width", 100], "--width must be between"),
         (["--workers", "threads"], "processes, ray"),
         (["--first-seed", -1], "--first-seed must be at least 0"),
@@ -208,6 +208,7 @@ def test_a_task_of_a_real_robot_is_left_to_operators(run, ran, capsys):
     (run / "run.yaml").write_text(yaml.safe_dump(content))
     assert evaluate(run) == 2
     assert "only operators can try it" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 0) == 0
 
 
 def test_tasks_of_the_run_come_back_whole(run):

@@ -27,6 +27,9 @@ to 20 that are there. With the method joint there is one stage, with finetune ea
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
+
+With --heldout FOLDER every checkpoint also says how much it would have predicted of the demonstrations FOLDER/<task>,
+which it must not have been trained on: a cheap signal of forgetting without trials, in RUN/heldout.json.
 """
 _EXAMPLES = """\
 examples:
@@ -34,7 +37,7 @@ examples:
   holdfast evaluate runs/single_arm-er --trials 50 --width 20 --videos 1
   holdfast evaluate runs/single_arm-er --stages 5 --tasks stack_bowls hang_cup --unseen
   holdfast evaluate runs/single_arm-er --baseline runs/single_arm-finetune
-  holdfast evaluate runs/single_arm-er --heldout heldout
+  holdfast evaluate runs/single_arm-er --heldout heldout --trials 0
 """
 
 
@@ -52,12 +55,12 @@ def main(argv: list[str]) -> int:
     choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
     if len(run.stages) < run.planned:
         console.print(f"{len(run.stages)} of {run.planned} stages are finished.")
+    if args.heldout:
+        _heldout(run, args.heldout, choice, console)
     with Trials(run.trials) as trials:
         cells = plan(run, choice, trials)
         _measure(run, choice, cells, trials, console)
         found = matrix(run, trials, baseline)
-    if args.heldout:
-        _heldout(run, args.heldout, choice, console)
     show(run, found, console)
     return 0
 
@@ -81,6 +84,8 @@ def show(run: Run, matrix: Matrix, console: Console) -> None:
 def _measure(run: Run, choice: Choice, cells: list[Cell], trials: Trials, console: Console) -> None:
     from holdfast.evaluate.engine import measure
 
+    if not cells:
+        return
     left = sum(cell.remaining for cell in cells)
     console.print(f"{len(cells)} cells, {left} trials to run, into {run.trials}", soft_wrap=True)
     with progress_bar(console) as progress:
@@ -100,6 +105,7 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
         bar = progress.add_task("held-out episodes", total=None, note="")
         for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
             progress.update(bar, completed=done, total=total, note=note)
+    console.print(f"wrote {run.path / 'heldout.json'}", soft_wrap=True)
 
 
 def _device(asked: str) -> str:
@@ -119,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="folder that `holdfast train` wrote")
-    add("--trials", type=int, default=20, help="of each cell (20)")
+    add("--trials", type=int, default=20, help="of each cell (20); 0 runs none")
     add("--first-seed", type=int, default=0, help="layouts count up from this seed (0)")
     add("--level", default="standard", help="how far objects stray: nominal, easy, standard, wide (standard)")
     add("--horizon", type=int, help="steps of a predicted chunk to carry out (as the policy was saved)")

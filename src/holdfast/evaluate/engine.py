@@ -23,7 +23,7 @@ WORKERS = ("processes", "ray")
 
 @dataclass(frozen=True)
 class Choice:
-    """What is evaluated and how. Empty `stages` and `tasks` mean all there are."""
+    """What is evaluated and how. Without trials nothing is run. Empty `stages` and `tasks` mean all there are."""
 
     trials: int = 20
     first_seed: int = 0
@@ -39,7 +39,7 @@ class Choice:
     processes: int | None = None
 
     def __post_init__(self) -> None:
-        least = {"trials": 1, "first_seed": 0, "horizon": 1, "videos": 0, "processes": 1}
+        least = {"trials": 0, "first_seed": 0, "horizon": 1, "videos": 0, "processes": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and value < lowest:
@@ -58,8 +58,8 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
     wanted = [name for name in run.names if name in choice.tasks or not choice.tasks]
     seeds = range(choice.first_seed, choice.first_seed + choice.trials)
-    cells = []
-    for stage in stages:
+    cells: list[Cell] = []
+    for stage in stages if choice.trials else ():
         for task in wanted:
             if task not in stage.seen and not choice.unseen:
                 continue
