@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": "look for faults in datasets before they cost a training run",
     "export": "the episodes a run keeps for replay, as a LeRobot dataset",
     "import": "older LeRobot datasets and other code's replay buffers, made readable here",
+    "evaluate": "trials of every task after every stage in the simulated cell: the matrix of scores",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",

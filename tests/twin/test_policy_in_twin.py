@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from holdfast.cli import main
-from holdfast.embodiment import load
+from holdfast.embodiment import EMBODIMENTS
 from holdfast.twin.demonstrate import Order
 from holdfast.twin.env import CellEnv
 
@@ -59,16 +59,16 @@ def test_watch_shows_it(checkpoint, tmp_path, capsys, which):
 
 
 def test_it_acts_by_chunks_holds_the_idle_arm_and_repeats_itself(checkpoint):
-    from holdfast.twin.learned import Learned
+    from holdfast.twin.learned import Learned, load
 
-    env = CellEnv(TASK)
+    env, pilot = CellEnv(TASK), load(checkpoint)
     looked: list[int] = []
     runs = []
     for _ in range(2):
         env.reset(2)
-        policy = Learned(env, checkpoint, seed=1)
-        real = policy._observe
-        policy._observe = lambda real=real: (looked.append(env.steps), real())[1]
+        policy = Learned(env, pilot, seed=1)
+        real = policy._look
+        policy._look = lambda real=real: (looked.append(env.steps), real())[1]
         actions = []
         for _ in range(10):
             actions.append(policy.act())
@@ -76,6 +76,6 @@ def test_it_acts_by_chunks_holds_the_idle_arm_and_repeats_itself(checkpoint):
         runs.append(np.array(actions))
     assert looked == [0, 4, 8, 0, 4, 8], "n_action_steps is 4"
     assert np.array_equal(*runs)
-    idle = ~load("piper_x_pair").active(["left"])
+    idle = ~EMBODIMENTS["piper_x_pair"].active(["left"])
     assert np.allclose(runs[0][:, idle], env.world.home[idle], atol=1e-3)
     assert np.ptp(runs[0][:, ~idle], axis=0).max() > 0

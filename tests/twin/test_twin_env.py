@@ -93,7 +93,7 @@ def test_trial_carries_the_seed_and_an_untouched_episode_scores_nothing(env_of):
     env.reset(5, "wide")
     trial = env.trial(stage=2)
     assert (trial.task, trial.stage, trial.milestones, trial.final) == ("press_button", 2, (), False)
-    assert trial.source == "twin wide seed 5"
+    assert (trial.source, trial.level, trial.seed) == ("twin", "wide", 5)
     assert env.score() == 0
 
 

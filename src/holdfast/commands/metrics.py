@@ -66,11 +66,10 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
 
     matrix = _load(args.file)
-    stages = summarize(matrix)
     if args.json:
-        print(json.dumps(_as_json(matrix, stages)))
+        print(json.dumps(_as_json(matrix, summarize(matrix))))
     else:
-        _print(matrix, stages)
+        print_metrics(matrix)
     return 0
 
 
@@ -129,7 +128,9 @@ def _as_json(matrix: Matrix, stages: list[StageMetrics]) -> dict[str, object]:
     }
 
 
-def _print(matrix: Matrix, stages: list[StageMetrics]) -> None:
+def print_metrics(matrix: Matrix) -> None:
+    """Print a matrix and its metrics after every stage, and name what is missing."""
+    stages = summarize(matrix)
     # A pipe has no width; ten stages need about 100 columns, and numbers must not be folded.
     console = Console(width=max(120, Console().width), highlight=False)
     intervals = any(figure.low is not None for column in _figures(stages).values() for figure in column)

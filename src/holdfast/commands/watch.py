@@ -100,9 +100,9 @@ def _acted(args: argparse.Namespace, console: Console) -> int:
 
 def _policy(args: argparse.Namespace, env: CellEnv) -> Policy:
     if args.policy is not None:
-        from holdfast.twin.learned import Learned
+        from holdfast.twin.learned import Learned, load
 
-        return Learned(env, args.policy, args.device, args.seed)
+        return Learned(env, load(args.policy, args.device), args.seed)
     from holdfast.twin.scripted import POLICIES
 
     if args.script not in POLICIES:

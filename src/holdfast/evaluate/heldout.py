@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ import torch
 from holdfast.data.batches import Batches, Lesson
 from holdfast.data.frames import Frames
 from holdfast.data.sampler import Draw
-from holdfast.data.source import ACTION, IMAGES, open_source
+from holdfast.data.source import ACTION, IMAGES, Source, open_source
+from holdfast.embodiment import EMBODIMENTS
+from holdfast.errors import HoldfastError
+from holdfast.evaluate.folder import FinishedStage, Run
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -20,14 +24,39 @@ from holdfast.records import Task
 FRAMES = 3  # moments looked at in every episode: its beginning, where most is still open, and a little later
 
 
-def explained(checkpoint: Path, task: Task, dataset: str, active: np.ndarray, seed: int = 0) -> tuple[float, ...]:
+def write_heldout(run: Run, folder: Path, unseen: bool, device: str) -> Iterator[tuple[int, int, str]]:
+    """Score every finished stage on held-out demonstrations `folder/<task>` and write RUN/heldout.json.
+
+    Gives, after every cell, how many of how many are done, and its mean. The file has the form
+    `{"tasks": [...], "cells": {"i,j": [score of each episode]}}`, task i after stage j, both from 1.
+    """
+    sources = {task.name: _open(folder / task.name) for task in run.tasks}
+    pairs = [(s, i) for s in run.stages for i, n in enumerate(run.names, 1) if unseen or n in s.seen]
+    cells: dict[str, list[float]] = {}
+    for done, (stage, i) in enumerate(pairs, 1):
+        task = run.tasks[i - 1]
+        _check_unseen(stage, task, sources[task.name])
+        scores = explained(
+            stage.checkpoint, task, str(folder / task.name), _active(task, sources[task.name]), 0, device
+        )
+        cells[f"{i},{stage.number}"] = list(scores)
+        yield done, len(pairs), f"{task.name} after stage {stage.number}: {sum(scores) / len(scores):.1f}"
+    file = run.path / "heldout.json"
+    writing = file.with_suffix(".writing")
+    writing.write_text(json.dumps({"tasks": list(run.names), "cells": cells}, indent=1))
+    writing.rename(file)
+
+
+def explained(
+    checkpoint: Path, task: Task, dataset: str, active: np.ndarray, seed: int = 0, device: str = "cpu"
+) -> tuple[float, ...]:
     """Score a finished checkpoint on held-out demonstrations of one task, one score from 0 to 100 per episode.
 
     The score is the share of the episode's motion that the predicted chunks explain: 100 is perfect, 0 is no better
     than always predicting the task's mean motion. Only the task's own arms count.
     """
     source = open_source(dataset)
-    adapter = adapters.load(checkpoint / "policy", source.names, "cpu")
+    adapter = adapters.load(checkpoint / "policy", source.names, device)
     normalization = Normalization.from_json(json.loads((checkpoint / "normalization.json").read_text()))
     pre, post = transforms.build(adapter.config, normalization.execute(task.name))
     lesson = Lesson(task, source, active, hold=True)
@@ -41,7 +70,7 @@ def explained(checkpoint: Path, task: Task, dataset: str, active: np.ndarray, se
             batch[key] = batch[key].float() / 255
     torch.manual_seed(seed)
     predicted = post(adapter.policy.predict_action_chunk(pre(batch)))[:, : wanted.shape[1]]
-    return _scores(predicted.numpy(), wanted.numpy(), ~batch["action_is_pad"].numpy(), active)
+    return _scores(predicted.cpu().numpy(), wanted.numpy(), ~batch["action_is_pad"].cpu().numpy(), active)
 
 
 def _scores(predicted: np.ndarray, wanted: np.ndarray, valid: np.ndarray, active: np.ndarray) -> tuple[float, ...]:
@@ -50,3 +79,27 @@ def _scores(predicted: np.ndarray, wanted: np.ndarray, valid: np.ndarray, active
     error = (((predicted - wanted) / scale) ** 2 * mask).reshape(-1, FRAMES, *wanted.shape[1:]).sum((1, 2, 3))
     motion = (((wanted - wanted.mean(0)) / scale) ** 2 * mask).reshape(-1, FRAMES, *wanted.shape[1:]).sum((1, 2, 3))
     return tuple(float(v) for v in 100 * np.clip(1 - error / motion.mean(), 0, 1))
+
+
+def _open(dataset: Path) -> Source:
+    if not dataset.is_dir():
+        raise HoldfastError(
+            f"There are no held-out demonstrations {dataset}. Record some with layouts of their own: holdfast record "
+            f"--task {dataset.name} --episodes 10 --seed 2000000 --output {dataset.parent}"
+        )
+    return open_source(str(dataset))
+
+
+def _check_unseen(stage: FinishedStage, task: Task, source: Source) -> None:
+    trained = json.loads((stage.checkpoint / "datasets.json").read_text())
+    if trained.get(task.name) == source.fingerprint:
+        raise HoldfastError(
+            f"Stage {stage.number} was trained on {source.dataset}: it is not held out. Give other data."
+        )
+
+
+def _active(task: Task, source: Source) -> np.ndarray:
+    for robot in EMBODIMENTS.values():
+        if robot.names == source.names:
+            return robot.active(task.arms)
+    return np.ones(source.action.shape[1], dtype=bool)

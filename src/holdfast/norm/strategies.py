@@ -58,6 +58,11 @@ class Space:
         """Plain values for a JSON file."""
         return {"state": self.state.to_json(), "action": self.action.to_json(), "widened": list(self.widened)}
 
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the statistics."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Space:
         """Inverse of `to_json`."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from holdfast import embodiment as embodiments
@@ -26,6 +25,7 @@ from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, wid
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
+from holdfast.policies.device import choose_device
 from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.train import checkpoint
@@ -239,18 +239,6 @@ def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) ->
             f"Policy {adapter.config.type!r} counts padded steps beyond an episode's end in its loss; "
             "Holdfast cannot mask them from outside."
         )
-
-
-def choose_device(asked: str) -> str:
-    """Resolve auto, and refuse a device that is not there."""
-    if asked == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if asked.startswith("cuda") and not torch.cuda.is_available():
-        raise HoldfastError(f"--device={asked} was asked for, but torch sees no CUDA device. Use --device=cpu or auto.")
-    try:
-        return str(torch.device(asked))
-    except RuntimeError:
-        raise HoldfastError(f"Unknown device {asked!r}. Valid: auto, cpu, cuda, cuda:0.") from None
 
 
 def _arms(embodiment: Embodiment | None, adapter: Adapter) -> list[str]:

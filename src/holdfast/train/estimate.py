@@ -14,10 +14,11 @@ from holdfast import embodiment as embodiments
 from holdfast.data.batches import Batches
 from holdfast.data.frames import Frames
 from holdfast.policies import transforms
+from holdfast.policies.device import choose_device
 from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer
 from holdfast.train.config import TrainConfig
-from holdfast.train.engine import Setting, choose_device, settle_normalization, start_policy
+from holdfast.train.engine import Setting, settle_normalization, start_policy
 from holdfast.train.lessons import build_sampler, open_stage
 from holdfast.train.methods import METHODS
 from holdfast.train.run import RunFolder

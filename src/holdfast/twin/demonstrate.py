@@ -20,8 +20,6 @@ from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
 
-_FULL = 100.0
-
 
 @dataclass(frozen=True)
 class Order:
@@ -52,7 +50,7 @@ class Demonstrators:
     def __init__(self, order: Order, first: int, folder: Path, processes: int) -> None:
         self._order, self._next, self._folder = order, first, folder
         self._ahead = 2 * processes
-        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_end_with_parent)
+        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=end_with_parent)
         self._pending: deque[Future[Demonstration]] = deque()
 
     def __enter__(self) -> Demonstrators:
@@ -96,7 +94,7 @@ def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:
             states.append(seen.state)
             actions.append(action)
             env.step(action)
-    full = env.score() >= _FULL
+    full = env.done
     if not full:
         path.unlink()
     return Demonstration(seed, full, np.array(states), np.array(actions), path)
@@ -107,8 +105,8 @@ def _cell(task: str) -> CellEnv:
     return CellEnv(task)
 
 
-def _end_with_parent() -> None:
-    """A recorder that is killed cannot tell its workers to stop; they notice by themselves."""
+def end_with_parent() -> None:
+    """Whoever is killed cannot tell its worker processes to stop; with this they notice by themselves."""
     parent = parent_process()
     assert parent is not None
 

@@ -15,6 +15,7 @@ from holdfast.twin.task import LEVELS, Spread
 from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
 
+FULL = 100.0
 _SETTLE = 10  # control steps before the episode: objects are laid down a little above the table
 
 
@@ -48,6 +49,7 @@ class CellEnv:
         if level not in LEVELS:
             raise unknown("level", level, LEVELS)
         self.seed, self.level, self.steps = seed, level, 0
+        self.times: dict[str, float] = {}
         self.world.reset()
         self.task.place(Spread(np.random.default_rng(seed), level))
         self.world.settle(_SETTLE)
@@ -59,11 +61,18 @@ class CellEnv:
         self.task.after_step()
         self.scorer.update()
         self.steps += 1
+        for milestone in self.scorer.milestones:
+            self.times.setdefault(milestone, self.seconds)
 
     def observe(self, size: tuple[int, int] | None = None, cameras: Iterable[str] = cell.CAMERAS) -> Observation:
         """The measured state and, where a size (height, width) is given, what the cameras see."""
         images = {camera: self.world.render(camera, *size) for camera in cameras} if size else {}
         return Observation(self.world.state(), images)
+
+    @property
+    def seconds(self) -> float:
+        """Simulated time since the episode began."""
+        return self.steps / cell.CONTROL_HZ
 
     @property
     def over(self) -> bool:
@@ -72,18 +81,29 @@ class CellEnv:
 
     def trial(self, stage: int = 0) -> Trial:
         """The episode so far as a trial of stage `stage`."""
+        seen = self.scorer
         return Trial(
             task=self.task.name,
             stage=stage,
-            milestones=self.scorer.milestones,
-            penalties=self.scorer.penalties,
-            final=self.scorer.final,
-            source=f"twin {self.level} seed {self.seed}",
+            milestones=seen.milestones,
+            penalties=seen.penalties,
+            final=seen.final,
+            source="twin",
+            seed=self.seed,
+            level=self.level,
+            times=dict(self.times),
+            seconds=self.seconds,
+            score=rubric.score(self.task.record, seen.milestones, seen.penalties, seen.final),
         )
 
     def score(self) -> float:
         """The score of the episode so far, 0 to 100."""
-        return rubric.score_trial(self.task.record, self.trial())
+        return rubric.score(self.task.record, self.scorer.milestones, self.scorer.penalties, self.scorer.final)
+
+    @property
+    def done(self) -> bool:
+        """Whether the score is full, so that a policy has nothing left to do."""
+        return self.score() >= FULL
 
     def close(self) -> None:
         """Free the renderers."""

@@ -17,10 +17,9 @@ from holdfast.records import Task, Trial
 from holdfast.twin.board import board
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.env import CellEnv
+from holdfast.twin.film import Film
 from holdfast.twin.record import read_notes
 from holdfast.twin.scripted import Policy
-
-_LINGER = 1.0  # seconds for which the last picture stays
 
 
 @dataclass(frozen=True)
@@ -55,18 +54,9 @@ def recorded_moments(dataset: str, episode: int) -> tuple[Task, Iterator[Moment]
 
 def write_video(path: Path, task: Task, shown: Iterable[Moment]) -> Moment:
     """Draw moments into a video; returns the last one."""
-    import av
-
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=CONTROL_HZ, options={"crf": "20"})
-        stream.pix_fmt = "yuv420p"
+    with Film(path, CONTROL_HZ) as film:
         for moment in shown:
-            picture = board(task, moment.images, moment.trial, moment.seconds)
-            stream.height, stream.width = picture.shape[:2]
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
-        for _ in range(int(_LINGER * CONTROL_HZ)):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
-        container.mux(stream.encode())
+            film.add(board(task, moment.images, moment.trial, moment.seconds))
     return moment
 
 
@@ -81,7 +71,7 @@ def show(env: CellEnv, policy: Policy, say: Callable[[str], None]) -> None:
             viewer.sync()
             for line in sorted(_events(env.task.record, env.trial()) - said):
                 said.add(line)
-                say(f"{env.steps / CONTROL_HZ:5.1f} s  {line}")
+                say(f"{env.seconds:5.1f} s  {line}")
             due += 1 / CONTROL_HZ
             time.sleep(max(0.0, due - time.monotonic()))
         say(f"score {env.score():.0f} of 100; close the window to end")
@@ -90,7 +80,7 @@ def show(env: CellEnv, policy: Policy, say: Callable[[str], None]) -> None:
 
 
 def _moment(env: CellEnv, size: tuple[int, int]) -> Moment:
-    return Moment(env.steps / CONTROL_HZ, env.observe(size, CAMERAS).images, env.trial())
+    return Moment(env.seconds, env.observe(size, CAMERAS).images, env.trial())
 
 
 def _shown(source: Source, episode: int, env: CellEnv | None) -> Iterator[Moment]:

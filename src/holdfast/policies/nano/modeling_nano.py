@@ -84,6 +84,11 @@ class NanoPolicy(PreTrainedPolicy):
         """Return everything that learns, as one group."""
         return self.parameters()
 
+    @property
+    def noise_shape(self) -> tuple[int, int]:
+        """Shape of the noise one chunk flows out of, for whoever wants to draw it: steps, dimensions."""
+        return self.config.chunk_size, self.action_dim
+
     def reset(self) -> None:
         """Forget the queued actions, at the start of an episode."""
         self._queue: deque[tuple[Tensor, Tensor]] = deque()  # an action, and the state it counts from

@@ -1,0 +1,147 @@
+"""`holdfast evaluate RUN`: trials of every task after every stage, and the matrix they make."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from holdfast.commands.metrics import print_metrics
+from holdfast.metrics import summarize
+from holdfast.progress import progress_bar
+from holdfast.records import Matrix
+
+if TYPE_CHECKING:
+    from holdfast.evaluate.cells import Cell
+    from holdfast.evaluate.engine import Choice
+    from holdfast.evaluate.folder import Run
+    from holdfast.evaluate.trials import Trials
+
+_HELP = """\
+Try every task a run has seen, after every stage, in the simulated cell: N trials a cell, the same layouts for every
+checkpoint. Trials go to RUN/trials.sqlite as they end; at the end the matrix of scores and AS, BWT and FWT are printed.
+Killed? Run the same command again: what is there is kept, and the rest gives the same trials. A later --trials 50 adds
+to 20 that are there. With the method joint there is one stage, with finetune each stage is tried on its own task.
+
+With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
+points. Layouts are still taken in order, whatever the number of processes.
+
+With --heldout FOLDER every checkpoint also says how much it would have predicted of the demonstrations FOLDER/<task>,
+which it must not have been trained on: a cheap signal of forgetting without trials, in RUN/heldout.json.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast evaluate runs/single_arm-er
+  holdfast evaluate runs/single_arm-er --trials 50 --width 20 --videos 1
+  holdfast evaluate runs/single_arm-er --stages 5 --tasks stack_bowls hang_cup --unseen
+  holdfast evaluate runs/single_arm-er --baseline runs/single_arm-finetune
+  holdfast evaluate runs/single_arm-er --heldout heldout --trials 0
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast evaluate`."""
+    args = _parser().parse_args(argv)
+    from holdfast.evaluate.engine import Choice, matrix, plan
+    from holdfast.evaluate.folder import read_run
+    from holdfast.evaluate.trials import Trials
+
+    console = Console(highlight=False)
+    run = read_run(args.run)
+    baseline = read_run(args.baseline) if args.baseline else None
+    own = ("run", "baseline", "heldout", "device")
+    choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
+    if len(run.stages) < run.planned:
+        console.print(f"{len(run.stages)} of {run.planned} stages are finished.")
+    if args.heldout:
+        _heldout(run, args.heldout, choice, console)
+    with Trials(run.trials) as trials:
+        cells = plan(run, choice, trials)
+        _measure(run, choice, cells, trials, console)
+        found = matrix(run, trials, baseline)
+    show(run, found, console)
+    return 0
+
+
+def show(run: Run, matrix: Matrix, console: Console) -> None:
+    """Print what a run's trials amount to."""
+    if run.method not in ("joint", "finetune"):
+        print_metrics(matrix)
+        return
+    last = len(run.tasks)
+    scores = matrix.baseline or {i: cell for (i, _), cell in matrix.cells.items()}
+    for i, task in enumerate(run.names, 1):
+        if i in scores:
+            console.print(f"{task:>16} {sum(scores[i]) / len(scores[i]):6.1f}  of {len(scores[i])} trials")
+    average = summarize(Matrix(run.names, {(i, last): cell for i, cell in scores.items()}))[-1].average_score
+    if average.value is not None:
+        interval = "" if average.low is None else f" [{average.low:.1f}, {average.high:.1f}]"
+        console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
+
+
+def _measure(run: Run, choice: Choice, cells: list[Cell], trials: Trials, console: Console) -> None:
+    from holdfast.evaluate.engine import measure
+
+    if not cells:
+        return
+    left = sum(cell.remaining for cell in cells)
+    console.print(f"{len(cells)} cells, {left} trials to run, into {run.trials}", soft_wrap=True)
+    with progress_bar(console) as progress:
+        bar = progress.add_task("trials", total=left, note="starting")
+        for done, cell in enumerate(measure(run, choice, cells, trials), 1):
+            mean = sum(cell.scores) / len(cell.scores)
+            said = f"{cell.task} after stage {cell.stage.number}: {mean:.1f} over {len(cell.scores)} trials"
+            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells), note=said)
+            if cell.settled:
+                progress.console.print(said)
+
+
+def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
+    from holdfast.evaluate.heldout import write_heldout
+
+    with progress_bar(console) as progress:
+        bar = progress.add_task("held-out episodes", total=None, note="")
+        for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
+            progress.update(bar, completed=done, total=total, note=note)
+    console.print(f"wrote {run.path / 'heldout.json'}", soft_wrap=True)
+
+
+def _device(asked: str) -> str:
+    if asked == "cpu":  # the usual case without a GPU; importing torch to find out takes seconds
+        return asked
+    from holdfast.policies.device import choose_device
+
+    return choose_device(asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast evaluate",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("run", type=Path, metavar="RUN", help="folder that `holdfast train` wrote")
+    add("--trials", type=int, default=20, help="of each cell (20); 0 runs none")
+    add("--first-seed", type=int, default=0, help="layouts count up from this seed (0)")
+    add("--level", default="standard", help="how far objects stray: nominal, easy, standard, wide (standard)")
+    add("--horizon", type=int, help="steps of a predicted chunk to carry out (as the policy was saved)")
+    add("--width", type=float, help="stop a cell once its 95 %% interval is narrower than this many points")
+    add("--videos", type=int, default=0, help="film the first so many trials of each cell (0)")
+    add("--stages", type=int, nargs="+", default=(), help="only after these stages")
+    add("--tasks", nargs="+", default=(), help="only these tasks")
+    add("--unseen", action="store_true", help="also tasks that a stage has not learned yet")
+    add("--baseline", type=Path, metavar="RUN", help="an evaluated run of method finetune, for FWT")
+    add(
+        "--heldout",
+        type=Path,
+        metavar="FOLDER",
+        help="also score unseen demonstrations FOLDER/<task>",
+    )
+    add("--device", default="auto", help="where policies compute: auto, cpu, cuda (auto)")
+    add("--processes", type=int, help="environments side by side (all cores)")
+    add("--workers", default="processes", help="processes, or ray: trials on a Ray cluster (processes)")
+    return parser

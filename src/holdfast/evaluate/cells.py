@@ -1,0 +1,78 @@
+"""The cells of a matrix while they are being measured: which trials are left, and when there are enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.evaluate.folder import FinishedStage
+from holdfast.records import Trial
+
+_LEAST = 5  # trials before a cell may stop early
+_Z = 1.959964  # 95 %
+
+
+@dataclass
+class Cell:
+    """Task after stage: its seeds in order, and the scores of those written down so far.
+
+    Trials end in any order but are written in the order of their seeds, and whether there are enough is asked of what
+    is written. So the trials of a cell that stops early do not depend on how many processes ran them.
+    """
+
+    stage: FinishedStage
+    task: str
+    seeds: Sequence[int]
+    width: float | None = None
+    known: dict[int, float] = field(default_factory=dict)  # written by an earlier start, by seed
+    scores: list[float] = field(default_factory=list)
+    _waiting: dict[int, Trial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._missing = [seed for seed in self.seeds if seed not in self.known]
+        self._pass_known()
+
+    def left(self) -> Iterator[int]:
+        """Seeds still to be run, for as long as more are needed."""
+        for seed in self._missing:
+            if self.settled:
+                return
+            yield seed
+
+    def add(self, trial: Trial) -> Iterator[Trial]:
+        """Take a finished trial; gives those that are now due to be written."""
+        assert trial.seed is not None
+        self._waiting[trial.seed] = trial
+        while not self.settled and self.seeds[len(self.scores)] in self._waiting:
+            due = self._waiting.pop(self.seeds[len(self.scores)])
+            assert due.score is not None
+            self.scores.append(due.score)
+            yield due
+            self._pass_known()
+
+    @property
+    def remaining(self) -> int:
+        """How many trials there are still to write, if it does not stop early."""
+        return 0 if self.settled else sum(seed not in self.known for seed in self.seeds[len(self.scores) :])
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more needs to be run: all seeds are there, or the interval is narrow enough."""
+        if len(self.scores) == len(self.seeds):
+            return True
+        return self.width is not None and len(self.scores) >= _LEAST and interval_width(self.scores) < self.width
+
+    def _pass_known(self) -> None:
+        while not self.settled and self.seeds[len(self.scores)] in self.known:
+            self.scores.append(self.known[self.seeds[len(self.scores)]])
+
+
+def interval_width(scores: Sequence[float]) -> float:
+    """Width of Wilson's 95 % interval for the mean of scores from 0 to 100.
+
+    It takes the scores for all or nothing, the most they can vary about their mean; so a few equal scores do not pass
+    for certainty, as they would with the spread that was seen.
+    """
+    n, mean = len(scores), sum(scores) / len(scores) / 100
+    return 200 * _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n * n))

@@ -1,0 +1,165 @@
+"""How a run is evaluated: every task it has seen, after every stage, on the same layouts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, unknown
+from holdfast.evaluate.cells import Cell
+from holdfast.evaluate.folder import FinishedStage, Run
+from holdfast.evaluate.rollout import Order
+from holdfast.evaluate.trials import Trials
+from holdfast.evaluate.workers import Workers, local, on_ray, setup
+from holdfast.records import Matrix, Trial
+from holdfast.twin.task import LEVELS
+from holdfast.twin.tasks import TASKS
+
+WORKERS = ("processes", "ray")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is evaluated and how. Without trials nothing is run. Empty `stages` and `tasks` mean all there are."""
+
+    trials: int = 20
+    first_seed: int = 0
+    level: str = "standard"
+    horizon: int | None = None
+    width: float | None = None
+    videos: int = 0
+    stages: tuple[int, ...] = ()
+    tasks: tuple[str, ...] = ()
+    unseen: bool = False
+    device: str = "cpu"
+    workers: str = "processes"
+    processes: int | None = None
+
+    def __post_init__(self) -> None:
+        least = {"trials": 0, "first_seed": 0, "horizon": 1, "videos": 0, "processes": 1}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise HoldfastError(f"--{name.replace('_', '-')} must be at least {lowest}, got {value}.")
+        if self.width is not None and not 0 < self.width < 100:
+            raise HoldfastError(f"--width must be between 0 and 100 points, got {self.width}.")
+        if self.level not in LEVELS:
+            raise unknown("level", self.level, LEVELS)
+        if self.workers not in WORKERS:
+            raise unknown("--workers", self.workers, WORKERS)
+
+
+def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
+    """The cells to measure, with what an earlier start has measured of them."""
+    _check_names(run, choice)
+    stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
+    wanted = [name for name in run.names if name in choice.tasks or not choice.tasks]
+    seeds = range(choice.first_seed, choice.first_seed + choice.trials)
+    cells: list[Cell] = []
+    for stage in stages if choice.trials else ():
+        for task in wanted:
+            if task not in stage.seen and not choice.unseen:
+                continue
+            if task not in TASKS:
+                raise HoldfastError(
+                    f"{task!r} is not a task of the twin, so only operators can try it. Name others with --tasks. "
+                    f"Valid: {', '.join(TASKS)}."
+                )
+            known = _known(trials, stage, task)
+            _check_alike(run, choice, stage, known.values())
+            scores = {seed: trial.score for seed, trial in known.items() if trial.valid and trial.score is not None}
+            useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
+            cells.append(Cell(stage, task, useful, choice.width, scores))
+    return cells
+
+
+def measure(run: Run, choice: Choice, cells: Sequence[Cell], trials: Trials) -> Iterator[Cell]:
+    """Run what is left of the cells; gives a cell each time one of its trials was written."""
+    by_name = {(cell.stage.number, cell.task): cell for cell in cells}
+    if all(cell.settled for cell in cells):
+        return
+    for trial in _workers(run, choice)(_orders(run, choice, cells)):
+        cell = by_name[trial.stage, trial.task]
+        for due in cell.add(trial):
+            trials.add(due)
+            yield cell
+
+
+def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
+    """A run's scores where the metrics look for them, with the single-task scores of a `finetune` run beside them."""
+    own = run.arranged(trials.matrix(run.names))
+    if baseline is None:
+        return own
+    if baseline.method != "finetune":
+        raise HoldfastError(f"--baseline {baseline.path} was trained with {baseline.method!r}, not with 'finetune'.")
+    if not baseline.trials.exists():
+        raise HoldfastError(f"{baseline.path} was not evaluated yet. Run: holdfast evaluate {baseline.path}")
+    with Trials(baseline.trials) as file:
+        alone = baseline.arranged(file.matrix(baseline.names)).baseline
+    places = {name: i for i, name in enumerate(run.names, 1)}
+    scores = {places[n]: alone[i] for i, n in enumerate(baseline.names, 1) if n in places and i in alone}
+    return Matrix(own.tasks, own.cells, scores)
+
+
+def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[Order]:
+    for cell in cells:
+        stage, task = cell.stage, cell.task
+        for seed in cell.left():
+            filmed = seed - choice.first_seed < choice.videos
+            yield Order(
+                run=run.path,
+                checkpoint=stage.checkpoint,
+                stage=stage.number,
+                task=task,
+                seed=seed,
+                level=choice.level,
+                policy=stage.policy,
+                normalization=stage.normalization.execute(task).hash,
+                notes=_notes(choice, stage),
+                video=f"videos/{stage.number:02d}-{stage.name}/{task}-{seed:04d}.mp4" if filmed else "",
+            )
+
+
+def _workers(run: Run, choice: Choice) -> Workers:
+    made = setup(run.stages[0].checkpoint, choice.device, choice.horizon)
+    if choice.workers == "ray":
+        return on_ray(made)
+    cores = os.cpu_count() or 1
+    return local(made, choice.processes or (cores if made.rows == 1 else 2 * cores))
+
+
+def _check_names(run: Run, choice: Choice) -> None:
+    for name in choice.tasks:
+        if name not in run.names:
+            raise unknown(f"task of {run.path}", name, run.names)
+    finished = [stage.number for stage in run.stages]
+    for number in choice.stages:
+        if number not in finished:
+            raise unknown(f"finished stage of {run.path}", number, finished)
+
+
+def _known(trials: Trials, stage: FinishedStage, task: str) -> dict[int, Trial]:
+    found = trials.all(task, stage.number)
+    return {trial.seed: trial for trial in found if trial.seed is not None and trial.policy == stage.policy}
+
+
+def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable[Trial]) -> None:
+    """Trials of one run are made alike, else their mean would say nothing. Who corrects one may note what he likes."""
+    asked = choice.level, _notes(choice, stage)
+    for trial in known:
+        if not trial.operator and (trial.level, trial.notes) != asked:
+            raise HoldfastError(
+                f"{run.path} was evaluated at level {trial.level!r} with {trial.notes}, now asked for {asked[0]!r} "
+                f"with {asked[1]}. Use the same, or move {run.trials} away to evaluate it anew."
+            )
+
+
+def _notes(choice: Choice, stage: FinishedStage) -> str:
+    return f"horizon {choice.horizon or _own_horizon(stage.checkpoint)}"
+
+
+def _own_horizon(checkpoint: Path) -> int:
+    return int(json.loads((checkpoint / "policy" / "config.json").read_text())["n_action_steps"])

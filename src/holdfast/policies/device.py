@@ -1,0 +1,19 @@
+"""Where policies compute."""
+
+from __future__ import annotations
+
+import torch
+
+from holdfast.errors import HoldfastError
+
+
+def choose_device(asked: str) -> str:
+    """Resolve auto, and refuse a device that is not there."""
+    if asked == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if asked.startswith("cuda") and not torch.cuda.is_available():
+        raise HoldfastError(f"--device={asked} was asked for, but torch sees no CUDA device. Use --device=cpu or auto.")
+    try:
+        return str(torch.device(asked))
+    except RuntimeError:
+        raise HoldfastError(f"Unknown device {asked!r}. Valid: auto, cpu, cuda, cuda:0.") from None

@@ -1,0 +1,163 @@
+"""A saved policy as something that acts: from what a robot sees to the actions it carries out next.
+
+Looks of several robots are answered together, but what one of them is told must not depend on who else asked. The noise
+of a chunk therefore comes from the attempt's seed and the chunk's number alone, and the rows of a batch are always as
+many: the same numbers in a batch of another size differ in their last bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from holdfast.data.source import IMAGES, STATE
+from holdfast.errors import HoldfastError
+from holdfast.norm.strategies import Normalization
+from holdfast.policies import adapter as adapters
+from holdfast.policies import transforms
+from holdfast.records import Task
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a policy is asked about: the measured state and images of one moment, and which question it is.
+
+    `seed` is that of the attempt's randomness, `number` counts the attempt's questions from 0.
+    """
+
+    task: Task
+    state: np.ndarray
+    images: dict[str, np.ndarray] = field(default_factory=dict)
+    seed: int = 0
+    number: int = 0
+
+
+class Pilot:
+    """A policy with its pre- and post-processing, on one device."""
+
+    def __init__(
+        self, folder: Path, names: Sequence[str], device: str = "cpu", horizon: int | None = None, rows: int = 1
+    ) -> None:
+        """Load a policy.
+
+        Args:
+            folder: A stage's checkpoint of a run, or any folder of a LeRobot policy.
+            names: Of the robot's dimensions, in order.
+            device: Where it computes.
+            horizon: Steps of a chunk to carry out before looking again; None takes what the policy was saved with.
+            rows: Looks answered at once; fewer are padded. A policy that brings its own noise answers one by one.
+        """
+        statistics = folder / "normalization.json"
+        self._folder = folder / "policy" if statistics.exists() else folder
+        if not (self._folder / "config.json").exists():
+            raise HoldfastError(
+                f"{folder} holds no policy. Give a stage's checkpoint, like runs/NAME/stages/01-TASK/checkpoint, or "
+                "the folder of a LeRobot policy with its config.json."
+            )
+        self._adapter = adapters.load(self._folder, tuple(names), device)
+        self._config, self._policy = self._adapter.config, self._adapter.policy
+        self._normalization = (
+            Normalization.from_json(json.loads(statistics.read_text())) if statistics.exists() else None
+        )
+        self._rows = rows
+        self._processors = cache(self._build_processors)
+        if horizon is not None:
+            self._set_horizon(horizon)
+
+    @property
+    def horizon(self) -> int:
+        """Steps carried out before it looks again."""
+        return int(self._config.n_action_steps)
+
+    @property
+    def cameras(self) -> list[str]:
+        """Names of the cameras it reads."""
+        return [key.removeprefix(IMAGES) for key in self._config.image_features]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the images it was trained on."""
+        _, height, width = next(iter(self._config.image_features.values())).shape
+        return height, width
+
+    @torch.no_grad()
+    def answer(self, looks: Sequence[Look]) -> list[np.ndarray]:
+        """The actions each look leads to, up to the horizon (steps, dimensions), absolute and in the robot's units."""
+        if not hasattr(self._policy, "noise_shape"):
+            return [self._answer_alone(look) for look in looks]
+        answers = []
+        for first in range(0, len(looks), self._rows):
+            some = list(looks[first : first + self._rows])
+            padded = some + some[-1:] * (self._rows - len(some))
+            answers += self._answer_together(padded)[: len(some)]
+        return answers
+
+    def _answer_together(self, looks: list[Look]) -> list[np.ndarray]:
+        """One forward pass. Tasks can live in spaces of their own, so they are normalized apart."""
+        places: dict[str, list[int]] = {}
+        for place, look in enumerate(looks):
+            places.setdefault(look.task.name, []).append(place)
+        order = [place for some in places.values() for place in some]
+        parts = [self._processors(name)[0](_batch([looks[p] for p in some])) for name, some in places.items()]
+        # By place again: where a row stands in the batch never depends on its neighbours' tasks.
+        back = np.argsort(order)
+        batch = {
+            key: torch.cat([part[key] for part in parts])[back]
+            for key, value in parts[0].items()
+            if isinstance(value, torch.Tensor)
+        }
+        noise = torch.from_numpy(np.stack([self._noise(look) for look in looks]))
+        chunks = self._policy.predict_action_chunk(batch, noise=noise.to(batch[STATE].device))
+        answers: dict[int, np.ndarray] = {}
+        for name, some in places.items():
+            actions = self._processors(name)[1](chunks[some]).cpu().numpy()
+            answers |= dict(zip(some, actions[:, : self.horizon], strict=True))
+        return [answers[place] for place in range(len(looks))]
+
+    def _answer_alone(self, look: Look) -> np.ndarray:
+        pre, post = self._processors(look.task.name)
+        if look.number == 0:
+            self._policy.reset()
+        torch.manual_seed(int(np.random.SeedSequence((look.seed, look.number)).generate_state(1)[0]))
+        batch = pre(_batch([look]))
+        if self._config.n_obs_steps > 1:  # such a policy keeps its own queues of what it saw and of what it will do
+            return np.asarray(post(self._policy.select_action(batch)).cpu())
+        return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
+
+    def _noise(self, look: Look) -> np.ndarray:
+        rng = np.random.default_rng((look.seed, look.number))
+        return rng.standard_normal(self._policy.noise_shape, dtype=np.float32)
+
+    def _build_processors(self, task: str) -> tuple[Any, Any]:
+        """In a checkpoint's space for this task, or as they were saved."""
+        if self._normalization is None:
+            return transforms.load(self._config, self._folder)
+        return transforms.build(self._config, self._normalization.execute(task))
+
+    def _set_horizon(self, horizon: int) -> None:
+        longest = sum(step >= 0 for step in self._adapter.layout.action)
+        if not 1 <= horizon <= longest:
+            raise HoldfastError(
+                f"The policy predicts {longest} steps; a horizon is from 1 to {longest}, got {horizon}."
+            )
+        self._config.n_action_steps = horizon
+        self._policy.reset()  # the length of its queue
+
+
+def _batch(looks: list[Look]) -> dict[str, Any]:
+    images = {
+        IMAGES + camera: torch.from_numpy(np.stack([look.images[camera] for look in looks])).permute(0, 3, 1, 2)
+        for camera in looks[0].images
+    }
+    return {
+        STATE: torch.from_numpy(np.stack([look.state for look in looks])).float(),
+        "task": [look.task.instruction for look in looks],
+        **{key: pixels.float() / 255 for key, pixels in images.items()},
+    }

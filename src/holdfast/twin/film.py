@@ -1,0 +1,62 @@
+"""Pictures into an MP4 that every browser plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+_LINGER = 1.0  # seconds for which the last picture stays
+
+
+class Film:
+    """A video in the making; it gets its name when it is whole."""
+
+    def __init__(self, path: Path, rate: int, quality: int = 20) -> None:
+        """Begin a video.
+
+        Args:
+            path: File to write.
+            rate: Pictures per second.
+            quality: H.264's constant rate factor: 18 looks like the original, 30 is a third of the size.
+        """
+        import av
+
+        self._path, self._rate = path, rate
+        self._writing = path.with_name(f".{path.name}")
+        self._container = av.open(str(self._writing), "w", format="mp4", options={"movflags": "+faststart"})
+        self._stream: Any = self._container.add_stream("libx264", rate=rate, options={"crf": str(quality)})
+        self._stream.pix_fmt = "yuv420p"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._container.close()
+            self._writing.unlink()
+
+    def add(self, picture: np.ndarray) -> None:
+        """Append a picture (height, width, 3), all of one even size."""
+        import av
+
+        self._stream.height, self._stream.width = picture.shape[:2]
+        self._last = av.VideoFrame.from_ndarray(picture)
+        self._container.mux(self._stream.encode(self._last))
+
+    def close(self) -> None:
+        """Let the last picture linger, and finish the file."""
+        import av
+
+        last = self._last.to_ndarray(format="rgb24")
+        for _ in range(int(_LINGER * self._rate)):
+            self._container.mux(self._stream.encode(av.VideoFrame.from_ndarray(last)))
+        self._container.mux(self._stream.encode())
+        self._container.close()
+        self._writing.rename(self._path)

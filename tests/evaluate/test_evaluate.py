@@ -1,0 +1,215 @@
+"""`holdfast evaluate` from the run's folder to the matrix, with workers that need no simulator."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import yaml
+from runs import make_run
+
+from holdfast import catalog
+from holdfast.cli import main
+from holdfast.errors import HoldfastError
+from holdfast.evaluate import engine
+from holdfast.evaluate.folder import read_run
+from holdfast.evaluate.trials import Trials
+from holdfast.records import Trial
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Orders that were carried out; a trial scores 10 points for every stage, and 1 more if its seed is odd."""
+    carried: list[tuple[int, str, int]] = []
+
+    def work(orders):
+        for order in orders:
+            carried.append((order.stage, order.task, order.seed))
+            yield Trial(
+                order.task,
+                order.stage,
+                (),
+                source="twin",
+                seed=order.seed,
+                level=order.level,
+                notes=order.notes,
+                policy=order.policy,
+                normalization=order.normalization,
+                score=10.0 * order.stage + order.seed % 2,
+                video=order.video,
+            )
+
+    monkeypatch.setattr(engine, "_workers", lambda run, choice: work)
+    return carried
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def evaluate(run, *flags):
+    return main(["evaluate", str(run), "--device=cpu", *map(str, flags)])
+
+
+def stored(run):
+    with Trials(run / "trials.sqlite") as trials:
+        return trials.all()
+
+
+def cells(run):
+    with Trials(run / "trials.sqlite") as trials:
+        return {key: len(scores) for key, scores in trials.matrix(("press_button", "push_box")).cells.items()}
+
+
+def test_every_seen_task_after_every_stage_with_the_same_seeds(run, ran, capsys):
+    assert evaluate(run, "--trials", 4) == 0
+    assert cells(run) == {(1, 1): 4, (1, 2): 4, (2, 2): 4}
+    assert {seed for _, _, seed in ran} == {0, 1, 2, 3}
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["press_button", "10.5", "20.5"] in words
+    assert ["push_box", "-", "20.5"] in words
+    assert any("+10.0" in line for line in words), "BWT"
+
+
+def test_the_trials_say_which_weights_and_space_they_were_run_with(run, ran):
+    evaluate(run, "--trials", 1)
+    first, second, third = stored(run)
+    checkpoint = run / "stages" / "01-press_button" / "checkpoint"
+    assert first.policy == json.loads((checkpoint / "manifest.json").read_text())["policy/model.safetensors"]
+    assert first.policy != second.policy == third.policy
+    assert len(first.normalization) == 64
+    assert first.notes == "horizon 16"
+
+
+def test_stages_tasks_and_unseen_choose_cells(run, ran):
+    evaluate(run, "--trials", 1, "--stages", 1, "--unseen")
+    assert set(ran) == {(1, "press_button", 0), (1, "push_box", 0)}
+    evaluate(run, "--trials", 1, "--stages", 2, "--tasks", "push_box", "--first-seed", 7)
+    assert ran[2:] == [(2, "push_box", 7)]
+
+
+def test_only_what_is_missing_is_run(run, ran):
+    evaluate(run, "--trials", 2)
+    before = stored(run)
+    evaluate(run, "--trials", 2)
+    assert len(ran) == 6
+    evaluate(run, "--trials", 3)
+    assert ran[6:] == [(1, "press_button", 2), (2, "press_button", 2), (2, "push_box", 2)]
+    assert stored(run)[:6] == before
+
+
+def test_an_early_stop_keeps_seeds_in_order(run, ran):
+    evaluate(run, "--trials", 200, "--width", 30, "--stages", 1)
+    seeds = [trial.seed for trial in stored(run)]
+    assert seeds == list(range(len(seeds)))
+    assert 5 <= len(seeds) < 60
+
+
+def test_the_first_trials_of_each_cell_are_filmed(run, ran):
+    evaluate(run, "--trials", 2, "--videos", 1, "--first-seed", 3)
+    assert [trial.video for trial in stored(run) if trial.video] == [
+        "videos/01-press_button/press_button-0003.mp4",
+        "videos/02-push_box/press_button-0003.mp4",
+        "videos/02-push_box/push_box-0003.mp4",
+    ]
+
+
+def test_an_invalid_trial_is_neither_counted_nor_repeated(run, ran):
+    evaluate(run, "--trials", 2, "--stages", 1)
+    with Trials(run / "trials.sqlite") as trials:
+        number, trial = next(iter(trials.numbered().items()))
+        trials.add(replace(trial, valid=False, operator="Ada", notes="the screen froze"), supersedes=number)
+    evaluate(run, "--trials", 2, "--stages", 1)
+    assert len(ran) == 2
+    assert cells(run) == {(1, 1): 1}
+
+
+def test_other_levels_and_horizons_do_not_mix(run, ran):
+    evaluate(run, "--trials", 1)
+    for flags in (["--level", "wide"], ["--horizon", 4]):
+        with pytest.raises(HoldfastError, match="was evaluated at level 'standard' with horizon 16"):
+            engine.plan(read_run(run), _choice(*flags), Trials(run / "trials.sqlite"))
+    assert evaluate(run, "--trials", 1, "--horizon", 16) == 0
+
+
+def _choice(name, value):
+    return engine.Choice(**{name.removeprefix("--"): value})
+
+
+def test_joint_is_the_last_column_and_finetune_the_baseline(tmp_path, ran, capsys):
+    for method in ("joint", "finetune"):
+        run = make_run(tmp_path / method, method=method)
+        evaluate(run, "--trials", 2)
+        assert "mean" in capsys.readouterr().out
+    assert set(ran[:4]) == {(1, task, seed) for task in ("press_button", "push_box") for seed in (0, 1)}
+    assert set(ran[4:]) == {(1, "press_button", 0), (1, "press_button", 1), (2, "push_box", 0), (2, "push_box", 1)}
+    joint, finetune = read_run(tmp_path / "joint"), read_run(tmp_path / "finetune")
+    with Trials(joint.trials) as trials:
+        assert engine.matrix(joint, trials).cells == {(1, 2): (10.0, 11.0), (2, 2): (10.0, 11.0)}
+    with Trials(finetune.trials) as trials:
+        assert engine.matrix(finetune, trials).baseline == {1: (10.0, 11.0), 2: (20.0, 21.0)}
+
+
+def test_a_baseline_gives_fwt(run, tmp_path, ran, capsys):
+    alone = make_run(tmp_path / "alone", ("push_box", "press_button"), method="finetune")
+    with pytest.raises(HoldfastError, match="holdfast evaluate"):
+        engine.matrix(read_run(run), Trials(run / "trials.sqlite"), read_run(alone))
+    evaluate(alone, "--trials", 2)
+    capsys.readouterr()
+    evaluate(run, "--trials", 2, "--baseline", alone)
+    assert ["push_box", "-", "20.5", "10.5"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert evaluate(run, "--trials", 2, "--baseline", run) == 2
+    assert "not with 'finetune'" in capsys.readouterr().err
+
+
+def test_stages_not_finished_yet_are_said_and_left_out(tmp_path, ran, capsys):
+    evaluate(make_run(tmp_path / "run", stages=1), "--trials", 1)
+    assert "1 of 2 stages are finished." in capsys.readouterr().out
+    assert ran == [(1, "press_button", 0)]
+
+
+def test_damaged_weights_are_refused(run, ran, capsys):
+    weights = run / "stages" / "01-press_button" / "checkpoint" / "policy" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    assert evaluate(run, "--trials", 1) == 2
+    assert "is damaged" in capsys.readouterr().err
+    assert not stored(run)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--tasks", "push_bx"], "Did you mean 'push_box'"),
+        (["--stages", 3], "Unknown finished stage"),
+        (["--level", "hard"], "easy, standard, wide"),
+        (["--trials", -1], "--trials must be at least 0"),
+        (["--width", 100], "--width must be between"),
+        (["--workers", "threads"], "processes, ray"),
+        (["--first-seed", -1], "--first-seed must be at least 0"),
+    ],
+)
+def test_bad_flags_are_explained(run, ran, capsys, flags, says):
+    assert evaluate(run, *flags) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_what_is_no_run_is_explained(tmp_path, capsys):
+    assert evaluate(tmp_path) == 2
+    assert "no run.yaml" in capsys.readouterr().err
+    (tmp_path / "run.yaml").write_text("config: 3")
+    assert evaluate(tmp_path) == 2
+    assert "not as `holdfast train` writes it" in capsys.readouterr().err
+
+
+def test_a_task_of_a_real_robot_is_left_to_operators(run, ran, capsys):
+    content = yaml.safe_load((run / "run.yaml").read_text())
+    content["tasks"][1]["name"] = "water_plants"
+    (run / "run.yaml").write_text(yaml.safe_dump(content))
+    assert evaluate(run) == 2
+    assert "only operators can try it" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 0) == 0
+
+
+def test_tasks_of_the_run_come_back_whole(run):
+    assert read_run(run).tasks == (catalog.task("press_button"), catalog.task("push_box"))

@@ -1,0 +1,79 @@
+"""An evaluation killed in the middle and started again has the trials of one that was left alone."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+from runs import twins
+
+from holdfast.evaluate.engine import Choice, _orders, plan
+from holdfast.evaluate.folder import read_run
+from holdfast.evaluate.trials import Trials
+from holdfast.evaluate.workers import Setup, run_one
+
+TRIALS = 6
+COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def start(run):
+    flags = ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1", "--videos=1"]
+    return subprocess.Popen([sys.executable, "-c", COMMAND, *flags], stdout=subprocess.PIPE, text=True)
+
+
+def written(run):
+    try:
+        return sqlite3.connect(run / "trials.sqlite").execute("SELECT seed FROM trials ORDER BY id").fetchall()
+    except sqlite3.OperationalError:  # not made yet
+        return []
+
+
+def children(process):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.sim
+def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    process = start(run)
+    while len(written(run)) < 2 and process.poll() is None:
+        time.sleep(0.02)
+    workers = children(process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = written(run)
+    assert 2 <= len(before) < TRIALS
+    deadline = time.monotonic() + 30
+    while any(map(alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers) >= 2
+    assert not any(map(alive, workers)), "workers go with the one who started them"
+
+    process = start(run)
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    with Trials(run / "trials.sqlite") as trials:
+        found = trials.all()
+    assert written(run)[: len(before)] == before, "what was written stays"
+    assert [trial.seed for trial in found] == list(range(TRIALS))
+
+    fresh = read_run(shutil.copytree(finished, tmp_path / "left-alone" / "run"))
+    choice = Choice(trials=TRIALS, stages=(1,), videos=1)
+    with Trials(fresh.trials) as trials:
+        orders = list(_orders(fresh, choice, plan(fresh, choice, trials)))
+    assert twins(found) == twins([run_one(Setup("cpu", None, 1), order) for order in orders])
+    assert [file.name for file in (run / "videos").rglob("*.mp4")] == ["press_button-0000.mp4"]

@@ -1,0 +1,141 @@
+"""Trials are the same whoever runs them: alone, in a batch with others, in other processes, or to be watched."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import twins
+
+from holdfast.catalog import task as catalog_task
+from holdfast.evaluate.rollout import Eyes, LocalLane, Order, RemoteLane, play
+from holdfast.evaluate.workers import Setup, local, on_ray, run_one
+from holdfast.policies.pilot import Look
+from holdfast.records import Trial
+from holdfast.twin.env import CellEnv, Observation
+from holdfast.twin.learned import Learned, load
+from holdfast.twin.scripted import expert, run
+
+pytestmark = pytest.mark.sim
+ALONE = Setup("cpu", None, 1)
+ROWS = 4
+
+
+@pytest.fixture(scope="module")
+def checkpoint(finished) -> Path:
+    return finished / "stages" / "02-push_box" / "checkpoint"
+
+
+@pytest.fixture(scope="module")
+def batch(checkpoint):
+    return load(checkpoint, rows=ROWS)
+
+
+def orders(checkpoint, seeds, task="press_button", **changes) -> list[Order]:
+    made = Order(checkpoint.parents[2], checkpoint, 2, task, 0, "standard", "weights", "space", "horizon 16")
+    return [replace(made, seed=seed, **changes) for seed in seeds]
+
+
+def looks() -> list[Look]:
+    rng = np.random.default_rng(0)
+    return [
+        Look(
+            catalog_task(task),
+            rng.uniform(-0.5, 0.5, 14),
+            {
+                camera: rng.integers(0, 256, (32, 32, 3), np.uint8)
+                for camera in ("head", "front", "left_wrist", "right_wrist")
+            },
+            seed=seed,
+        )
+        for seed, task in enumerate(["push_box", "press_button", "push_box", "stack_bowls", "press_button"])
+    ]
+
+
+def test_an_answer_does_not_depend_on_who_else_asks(batch):
+    together = batch.answer(looks())
+    for look, answer in zip(looks(), together, strict=True):
+        assert np.array_equal(batch.answer([look])[0], answer)
+    assert np.array_equal(batch.answer(looks()[::-1])[0], together[-1])
+
+
+def test_an_answer_depends_on_seed_and_number(batch):
+    look = looks()[0]
+    answers = [batch.answer([other])[0] for other in (look, replace(look, seed=9), replace(look, number=1))]
+    assert answers[0].shape == (16, 14)
+    assert not np.array_equal(answers[0], answers[1])
+    assert not np.array_equal(answers[0], answers[2])
+
+
+def test_horizon_cuts_the_answer(checkpoint):
+    assert load(checkpoint, horizon=5).answer(looks()[:1])[0].shape == (5, 14)
+
+
+def test_lanes_and_processes_change_nothing(checkpoint, batch):
+    some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
+    alone = [trial for order in some for trial in play(batch, [LocalLane()], iter([order]))]
+    assert len({str(trial.normalization) for trial in alone}) == 1
+    for lanes in ([LocalLane() for _ in range(3)], [RemoteLane() for _ in range(2)]):
+        assert twins(list(play(batch, lanes, iter(some)))) == twins(alone)
+        for lane in lanes:
+            if isinstance(lane, RemoteLane):
+                lane.close()
+
+
+@pytest.mark.slow
+def test_policies_in_other_processes_give_the_same_trials(checkpoint):
+    some = orders(checkpoint, range(3))
+    assert twins(list(local(ALONE, 2)(iter(some)))) == twins([run_one(ALONE, order) for order in some])
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_trials(checkpoint):
+    ray = pytest.importorskip("ray")
+    some = orders(checkpoint, range(2))
+    try:
+        assert twins(list(on_ray(ALONE)(iter(some)))) == twins([run_one(ALONE, order) for order in some])
+    finally:
+        ray.shutdown()
+
+
+def test_watching_a_seed_shows_the_trial_that_was_scored(checkpoint):
+    env = CellEnv("press_button")
+    env.reset(1)
+    run(env, Learned(env, load(checkpoint), seed=1))
+    (trial,) = play(load(checkpoint), [LocalLane()], iter(orders(checkpoint, [1])))
+    own = env.trial(stage=2)
+    assert (trial.milestones, trial.penalties, trial.seconds) == (own.milestones, own.penalties, own.seconds)
+    assert trial == replace(own, run="small", policy="weights", normalization="space", notes="horizon 16")
+
+
+def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
+    env = CellEnv("press_button")
+    env.reset(3)
+    actions = run(env, expert(env, None))
+    lane = LocalLane()
+    lane.begin(orders(checkpoint, [3])[0], Eyes((32, 32), ("head",)))
+    seen = lane.result()
+    assert isinstance(seen, Observation)
+    assert seen.images["head"].shape == (32, 32, 3)
+    lane.go(np.array(actions + [actions[-1]] * 60))
+    trial = lane.result()
+    assert isinstance(trial, Trial)
+    assert (trial.score, trial.source, trial.seed, trial.level) == (100.0, "twin", 3, "standard")
+    assert trial.seconds <= (len(actions) + 60) / 30 < env.task.max_steps / 30
+    assert list(trial.times) == [milestone.name for milestone in env.task.record.milestones]
+    assert list(trial.times.values()) == sorted(trial.times.values())
+    assert trial.times[trial.milestones[-1]] == pytest.approx(trial.seconds, abs=0.7)
+
+
+def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path):
+    import av
+
+    (plain,) = play(batch, [LocalLane()], iter(orders(checkpoint, [0])))
+    (filmed,) = play(batch, [LocalLane()], iter(orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4")))
+    assert replace(filmed, video="", run="small") == plain
+    with av.open(str(tmp_path / filmed.video)) as video:
+        stream = video.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert stream.frames == pytest.approx(10 * (plain.seconds + 1), abs=2)
+    assert (tmp_path / filmed.video).stat().st_size < 500_000
+    assert [file.name for file in (tmp_path / "videos").iterdir()] == ["a.mp4"]
