@@ -105,8 +105,20 @@ class Trial:
     milestones: tuple[str, ...]
     penalties: dict[str, int] = field(default_factory=dict)
     final: bool = True
-    source: str = ""
+    source: str = ""  # who judged: "twin" or "operator"
     notes: str = ""
+    run: str = ""
+    seed: int | None = None
+    level: str = ""
+    operator: str = ""
+    times: dict[str, float] = field(default_factory=dict)  # milestone -> seconds from the start
+    seconds: float = 0.0
+    score: float | None = None
+    video: str = ""  # path relative to the run folder
+    policy: str = ""  # hash of the weights
+    normalization: str = ""  # hash of the space used
+    valid: bool = True
+    when: float = 0.0
 
 
 @dataclass(frozen=True)
