@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from holdfast.report.gather import Run
 
@@ -75,7 +76,7 @@ class Drawing:
         """The SVG as a part of a page: no prolog, no ids to clash, colours and font those of the page."""
         text = self.svg[self.svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        text = re.sub(r' id="(?!p)[^"]*"', "", text)
+        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # names of parts; what is referred to has a hash for an id
         for size in ("width", "height"):
             text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
         text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
@@ -116,7 +117,7 @@ def _look(position: int) -> dict[str, Any]:
 
 def _legend(axes: Axes, shown: int) -> None:
     if shown > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, handlelength=2.4)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handlelength=2.4)
 
 
 def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
@@ -174,9 +175,16 @@ def _losses(runs: Sequence[Run]) -> Iterator[Drawing]:
         shown = sum(_loss_line(axes, run, name, _look(position)) for position, run in enumerate(runs))
         if not shown:
             continue
-        axes.set_yscale("log")
+        stages = range(1, 1 + max(len(run.stages) for run in runs))
+        axes.set_xticks([stage - 0.5 for stage in stages], [str(stage) for stage in stages])
+        axes.set_xlim(0, len(stages))
+        for stage in stages:
+            axes.axvline(stage, color=COLOURS["line"], linewidth=0.7)
         axes.set_xlabel("stage")
-        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
         _legend(axes, shown)
         yield _finish(canvas, f"loss-{slug(name)}", "losses", title)
 

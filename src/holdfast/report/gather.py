@@ -167,7 +167,7 @@ def _heldout(file: Path, names: list[str]) -> Matrix:
 def _audits(file: Path) -> tuple[dict[str, Any], ...]:
     """The last audit of every task in every stage: a stage that was started again is audited again."""
     found = {(line["stage"], line["task"]): line for line in _lines(file) if line.get("event") == "audit"}
-    return tuple(found[key] for key in sorted(found))
+    return tuple(found[key] for key in sorted(found, key=lambda key: int(key[0])))
 
 
 def _stage(folder: Path) -> StageLog:

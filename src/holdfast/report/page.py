@@ -21,14 +21,14 @@ from holdfast.report.videos import BUDGET, clips
 _HERE = Path(__file__).parent / "template"
 _SECTIONS = {
     "results": "Results",
-    "matrices": "Score matrices",
-    "traces": "Over the stages",
-    "milestones": "Where tasks break",
+    "matrices": "Matrices",
+    "traces": "Stages",
+    "milestones": "Milestones",
     "penalties": "Penalties",
-    "heldout": "Held-out demonstrations",
-    "videos": "Trials on video",
-    "replay": "Replay",
-    "losses": "Training loss",
+    "heldout": "Held-out",
+    "videos": "Videos",
+    "replayed": "Replay",
+    "losses": "Losses",
     "audit": "Normalization",
 }
 _ALWAYS = ("results", "matrices")
@@ -55,7 +55,7 @@ def render(runs: Sequence[Run], numbers: dict[str, Any], figures: list[dict[str,
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"score": _score, "signed": _signed, "interval": _interval, "short": _short}
+    environment.filters |= {"score": _score, "signed": _signed, "interval": _interval, "percent": _percent, "short": _short}
     script = (_HERE / "page.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     videos = clips(runs, page)
@@ -93,6 +93,10 @@ def _interval(figure: dict[str, Any] | None, signed: bool = False) -> str:
         return ""
     form = _signed if signed else _score
     return f"{form(figure['low'])} to {form(figure['high'])}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
 def _short(value: float) -> str:

@@ -70,6 +70,7 @@ def _run(run: Run) -> Plain:
         "penalties": _penalties(run),
         "heldout": _heldout(run),
         "replay": _replay(run),
+        "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
         "audit": _audit(run),
     }
 
@@ -113,22 +114,20 @@ def _milestones(run: Run, i: int) -> Plain:
         {"name": m.name, "text": m.text, "shares": [shares[s][m.name] if s in shares else None for s in stages]}
         for m in task.milestones
     ]
-    broken = None
-    if run.continual and i in shares and stages[-1] in shares and stages[-1] != i:
-        broken = _breaks(shares[i], shares[stages[-1]])
-    return {"task": task.name, "title": task.title, "stages": stages, "rows": rows, "breaks": broken}
+    kept: Plain = {"state": "just learned" if i == len(run.tasks) else "not measured"}
+    if i < len(run.tasks) and i in shares and len(run.tasks) in shares:
+        kept = _breaks(shares[i], shares[len(run.tasks)])
+    return {"task": task.name, "title": task.title, "stages": stages, "rows": rows, "kept": kept}
 
 
-def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain | None:
-    """The milestone at which most is lost beyond what was lost before it."""
-    names, lost, before = list(then), {}, 0.0
-    for name in names:
-        lost[name] = (then[name] - now[name]) - before
-        before = then[name] - now[name]
-    worst = max(names, key=lambda name: lost[name])
-    if then[worst] - now[worst] <= _NOTABLE:
-        return None
-    return {"milestone": worst, "before": then[worst], "after": now[worst]}
+def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
+    """The milestone at which most is lost beyond what was lost before it, if anything is."""
+    fallen = {name: then[name] - now[name] for name in then}
+    before = dict(zip(fallen, [0.0, *fallen.values()], strict=False))
+    worst = max(fallen, key=lambda name: fallen[name] - before[name])
+    if fallen[worst] <= _NOTABLE:
+        return {"state": "holds"}
+    return {"state": "breaks", "milestone": worst, "before": then[worst], "after": now[worst]}
 
 
 def _penalties(run: Run) -> list[Plain]:
@@ -166,8 +165,8 @@ def _replay(run: Run) -> list[Plain]:
                 {
                     "stage": stage.number,
                     "label": stage.name,
-                    "steps": sum(line["steps"] for line in stage.lines),
-                    "replay_steps": sum(line["replay_steps"] for line in stage.lines),
+                    "steps": sum(line.get("steps", 0) for line in stage.lines),
+                    "replay_steps": sum(line.get("replay_steps", 0) for line in stage.lines),
                     "samples": [drawn.get(name, 0) for name in run.names],
                     "shares": [drawn.get(name, 0) / total for name in run.names],
                     "kept": [list(stage.kept[name]) if name in stage.kept else None for name in run.names],
