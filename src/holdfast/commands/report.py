@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder")
-    parser.add_argument("--output", metavar="F", help="where to write the page (default: <first RUN>/report/index.html)")
+    parser.add_argument("--output", metavar="F", help="the page (default: <first RUN>/report/index.html)")
     options = parser.parse_args(argv)
     output = Path(options.output) if options.output else None
     if output and output.suffix.lower() not in (".html", ".htm"):

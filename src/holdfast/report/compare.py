@@ -63,9 +63,7 @@ def _paired(terms: Sequence[Sequence[_Signed]]) -> tuple[Figure, int]:
 
 
 def _by_seed(run: Run, task: int, stage: int) -> Mapping[tuple[str, int], float]:
-    return {
-        (t.level, t.seed): t.score for t in run.of(task, stage) if t.seed is not None and t.score is not None
-    }
+    return {(t.level, t.seed): t.score for t in run.of(task, stage) if t.seed is not None and t.score is not None}
 
 
 def correlation(one: Matrix, other: Matrix) -> Correlation:

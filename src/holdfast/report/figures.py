@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,17 @@ COLOURS = {
 COLD, HOT = "#edf2f8", "#0a4a8f"  # the one scale of scores, 0 to 100
 _SCALE = LinearSegmentedColormap.from_list("score", [COLD, HOT])
 _WHITE_ABOVE = 72  # where white text reads better than black; both have a contrast above 4.5 there
+_METRICS = {
+    "average_score": ("AS", "average score"),
+    "bwt": ("BWT", "backward transfer"),
+    "fwt": ("FWT", "forward transfer"),
+}
 _MARKERS, _DASHES = "osD^v", ("-", "--", "-.", ":", (0, (3, 1, 1, 1)))
-_STYLE = {
+_STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 8,
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "axes.edgecolor": COLOURS["line"],
     "axes.labelcolor": COLOURS["muted"],
     "axes.grid": True,
@@ -88,12 +94,15 @@ class Drawing:
 def draw(runs: Sequence[Run], numbers: dict[str, Any]) -> list[Drawing]:
     """All figures that these runs have the numbers for."""
     with matplotlib.rc_context(_STYLE):
-        return [
+        drawn = [
             *_traces(numbers["runs"]),
             *(_matrix(run) for run in numbers["runs"] if run["trials"]),
             *_losses(runs),
             *_heldout(numbers["runs"]),
         ]
+    names = [drawing.name for drawing in drawn]
+    twice = [names[:n].count(name) for n, name in enumerate(names)]  # two names may differ only in odd characters
+    return [replace(d, name=f"{d.name}-{n + 1}") if n else d for d, n in zip(drawn, twice, strict=True)]
 
 
 def _finish(canvas: Canvas, name: str, section: str, title: str) -> Drawing:
@@ -121,20 +130,9 @@ def _legend(axes: Axes, shown: int) -> None:
 
 
 def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
-    metrics = {"average_score": ("AS", "average score"), "bwt": ("BWT", "backward transfer"), "fwt": ("FWT", "forward transfer")}
-    for key, (short, long) in metrics.items():
+    for key, (short, long) in _METRICS.items():
         canvas, axes = _panel()
-        shown = 0
-        for position, run in enumerate(runs):
-            points = [(s["stage"], s[key]) for s in run["stages"] if s[key]["value"] is not None]
-            if not points:
-                continue
-            shown += 1
-            x, look = [stage for stage, _ in points], _look(position)
-            axes.plot(x, [f["value"] for _, f in points], label=run["name"], linewidth=1.8, markersize=4, **look)
-            banded = [(s, f["low"], f["high"]) for s, f in points if f["low"] is not None]
-            if banded:
-                axes.fill_between(*zip(*banded, strict=True), color=look["color"], alpha=0.14, linewidth=0)
+        shown = sum(_trace(axes, run, key, _look(position)) for position, run in enumerate(runs))
         if not shown:
             continue
         size = max(len(run["tasks"]) for run in runs)
@@ -147,6 +145,19 @@ def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
             axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
         _legend(axes, shown)
         yield _finish(canvas, f"trace-{short.lower()}", "traces", f"{short}, {long}")
+
+
+def _trace(axes: Axes, run: dict[str, Any], key: str, look: dict[str, Any]) -> bool:
+    points = [(stage["stage"], stage[key]) for stage in run["stages"] if stage[key]["value"] is not None]
+    if not points:
+        return False
+    x, y = [stage for stage, _ in points], [figure["value"] for _, figure in points]
+    axes.plot(x, y, label=run["name"], linewidth=1.8, markersize=4, **look)
+    banded = [(stage, figure["low"], figure["high"]) for stage, figure in points if figure["low"] is not None]
+    if banded:
+        stages, low, high = zip(*banded, strict=True)
+        axes.fill_between(stages, low, high, color=look["color"], alpha=0.14, linewidth=0)
+    return True
 
 
 def _matrix(run: dict[str, Any]) -> Drawing:
@@ -222,7 +233,8 @@ def _heldout(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
         if both:
             shown += 1
             look = _look(position)
-            axes.scatter(*zip(*both, strict=True), s=18, color=look["color"], marker=look["marker"], label=run["name"])
+            x, y = zip(*both, strict=True)
+            axes.scatter(x, y, s=18, color=look["color"], marker=look["marker"], label=run["name"])
     if shown:
         axes.set_xlabel("held-out score")
         axes.set_ylabel("score of trials")

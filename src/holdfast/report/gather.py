@@ -13,7 +13,6 @@ import yaml
 from holdfast.errors import HoldfastError
 from holdfast.evaluate.trials import Trials
 from holdfast.records import Matrix, Milestone, Penalty, Task, Trial
-from holdfast.rubric import score_trial
 
 # These two have no sequence of stages: all their scores belong to one row, written as that of the last stage.
 WITHOUT_STAGES = {"joint": "all at once", "finetune": "each alone"}
@@ -88,11 +87,12 @@ def gather(paths: Sequence[Path]) -> tuple[Run, ...]:
 def _read(path: Path) -> Run:
     config, tasks = _settings(path)
     method, names = str(config.get("method", "unknown")), [task.name for task in tasks]
-    matrix, trials = Matrix(tuple(names), {}), ()
+    matrix = Matrix(tuple(names), {})
+    trials: tuple[Trial, ...] = ()
     if (path / "trials.sqlite").exists():
         stored = Trials(path / "trials.sqlite")
         matrix = _in_rows(stored.matrix(names), method)
-        trials = _trials_in_rows(stored.all(), tasks, method)
+        trials = _trials_in_rows(stored.all(), names, method)
     heldout = None
     if (path / "heldout.json").exists():
         heldout = _in_rows(_heldout(path / "heldout.json", names), method)
@@ -136,21 +136,17 @@ def _in_rows(matrix: Matrix, method: str) -> Matrix:
     return Matrix(matrix.tasks, {(i, last): scores for i, scores in mine.items()})
 
 
-def _trials_in_rows(trials: Sequence[Trial], tasks: Sequence[Task], method: str) -> tuple[Trial, ...]:
-    """The valid trials, each with its score and with its stage as `_in_rows` has it."""
-    rubrics = {task.name: task for task in tasks}
-    own = {task.name: i if method == "finetune" else 1 for i, task in enumerate(tasks, 1)}
-    mine = []
-    for trial in trials:
-        if not trial.valid or trial.task not in rubrics:
-            continue
-        if trial.score is None:
-            trial = replace(trial, score=score_trial(rubrics[trial.task], trial))
-        if method not in WITHOUT_STAGES:
-            mine.append(trial)
-        elif trial.stage == own[trial.task]:
-            mine.append(replace(trial, stage=len(tasks)))
-    return tuple(mine)
+def _trials_in_rows(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
+    """The trials that `Trials.matrix` counts, with their stages as `_in_rows` has them.
+
+    Those are the valid ones, and where a stage was trained anew, only those of its newest weights.
+    """
+    newest = {(t.task, t.stage): t.policy for t in trials if t.valid and t.policy}
+    mine = [t for t in trials if t.valid and t.policy in ("", newest.get((t.task, t.stage), ""))]
+    if method not in WITHOUT_STAGES:
+        return tuple(mine)
+    own = {name: i if method == "finetune" else 1 for i, name in enumerate(names, 1)}
+    return tuple(replace(trial, stage=len(names)) for trial in mine if trial.stage == own[trial.task])
 
 
 def _heldout(file: Path, names: list[str]) -> Matrix:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
+from holdfast.errors import HoldfastError
 from holdfast.report.figures import COLOURS, draw
 from holdfast.report.gather import Run, gather
-from holdfast.report.summary import summary
+from holdfast.report.summary import finite, summary
 from holdfast.report.videos import BUDGET, clips
 
 _HERE = Path(__file__).parent / "template"
@@ -39,13 +39,16 @@ def write(paths: Sequence[Path], output: Path | None = None) -> Path:
     runs = gather(paths)
     page = output or runs[0].path / "report" / "index.html"
     folder = page.parent / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HoldfastError(f"{folder} cannot be made ({error.strerror}). Give another --output.") from None
     numbers = summary(runs)
     drawings = draw(runs, numbers)
     for drawing in drawings:
         drawing.write(folder)
-    (page.parent / "metrics.json").write_text(json.dumps(numbers, indent=1))
-    figures = [{"name": d.name, "section": d.section, "title": d.title, "svg": Markup(d.inline())} for d in drawings]
+    (page.parent / "metrics.json").write_text(json.dumps(finite(numbers), indent=1))
+    figures = [{"name": d.name, "section": d.section, "title": d.title, "svg": d.inline()} for d in drawings]
     page.write_text(render(runs, numbers, figures, page), encoding="utf-8")
     return page
 
@@ -55,7 +58,13 @@ def render(runs: Sequence[Run], numbers: dict[str, Any], figures: list[dict[str,
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"score": _score, "signed": _signed, "interval": _interval, "percent": _percent, "short": _short}
+    environment.filters |= {
+        "score": _score,
+        "signed": _signed,
+        "interval": _interval,
+        "percent": _percent,
+        "short": _short,
+    }
     script = (_HERE / "page.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     videos = clips(runs, page)
@@ -70,8 +79,8 @@ def render(runs: Sequence[Run], numbers: dict[str, Any], figures: list[dict[str,
         paths=[str(run.path) for run in runs],
         titles={task.name: task.title for run in runs for task in run.tasks},
         colours=len([name for name in COLOURS if name.startswith("run-")]),
-        style=Markup((_HERE / "style.css").read_text()),
-        script=Markup(script),
+        style=(_HERE / "style.css").read_text(),
+        script=script,
         script_hash=digest,
         made=time.strftime("%Y-%m-%d"),
     )
@@ -102,3 +111,6 @@ def _percent(share: float) -> str:
 def _short(value: float) -> str:
     """A number of any size in a few characters."""
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"
+
+
+_FORMS = (_score, _signed, _interval, _percent, _short)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -49,6 +50,15 @@ def _difference(run: Run, less: Run) -> Plain:
     return asdict(found) if found else {"run": run.name, "less": less.name, "seeds": 0, "average_score": None}
 
 
+def finite(value: Any) -> Any:
+    """The same values as JSON can hold them: a number that is none becomes null."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _run(run: Run) -> Plain:
     stages = summarize(run.matrix)
     final: Plain = asdict(stages[-1])
@@ -66,7 +76,7 @@ def _run(run: Run) -> Plain:
         "baseline": [_cell(run.matrix.baseline.get(i)) for i in range(1, len(run.tasks) + 1)],
         "stages": [asdict(stage) for stage in stages] if run.continual else [],
         "final": final,
-        "milestones": [_milestones(run, i) for i, task in enumerate(run.tasks, 1) if task.milestones],
+        "milestones": [_milestones(run, i) for i, task in enumerate(run.tasks, 1) if task.milestones and run.trials],
         "penalties": _penalties(run),
         "heldout": _heldout(run),
         "replay": _replay(run),
@@ -181,13 +191,14 @@ def _audit(run: Run) -> list[Plain]:
     tasks = []
     for audit in run.audits:
         rows = audit["rows"]
-        worst = max(rows, key=lambda row: row["largest"])
+        worst = max(rows, key=lambda row: math.inf if math.isnan(row["largest"]) else row["largest"])
         tasks.append(
             {
                 "stage": audit["stage"],
                 "task": audit["task"],
                 "space": audit.get("space", ""),
                 "limit": limit,
+                "beyond": [row["name"] for row in rows if not row["largest"] <= limit],
                 "worst": worst,
                 "outside": max(row["outside"] for row in rows),
                 "widened": sum(row["widened"] for row in rows),

@@ -48,4 +48,4 @@ for (const grid of document.querySelectorAll("[role=grid]")) {
 }
 
 // Paper cannot be unfolded.
-addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
+addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.deep)")) part.open = true; });
