@@ -67,8 +67,9 @@ class Run:
 def gather(paths: Sequence[Path]) -> tuple[Run, ...]:
     """Read the runs; one that trained every task on its own gives the others their baseline for FWT."""
     runs = [_read(path) for path in paths]
+    names = [run.name for run in runs]
     for position, run in enumerate(runs):
-        if [other.name for other in runs].count(run.name) > 1:  # two runs of one name, in different folders
+        if names.count(run.name) > 1:  # runs of one name, in different folders
             runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
     if len({run.path.resolve() for run in runs}) < len(runs):
         raise HoldfastError(f"One run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")

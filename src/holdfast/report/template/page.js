@@ -11,22 +11,28 @@ button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" :
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
 label();
 
-// What a cell has to say appears beside it, on hover and on focus.
+// What a cell has to say appears beside it, on hover and on focus, and stays with it when the page scrolls.
 const tip = document.getElementById("tip");
-const hide = () => { tip.hidden = true; };
-const show = (event) => {
-  const cell = event.target.closest?.("td"), more = cell?.querySelector(".more");
-  if (!more) return hide();
-  tip.replaceChildren(...more.cloneNode(true).childNodes);
-  tip.hidden = false;
-  const box = cell.getBoundingClientRect(), size = tip.getBoundingClientRect();
+let told = null;
+const hide = () => { told = null; tip.hidden = true; };
+const place = () => {
+  if (!told) return;
+  const box = told.getBoundingClientRect(), size = tip.getBoundingClientRect();
   const above = box.top - size.height - 8;
   tip.style.top = `${above > 8 ? above : box.bottom + 8}px`;
   tip.style.left = `${Math.max(8, Math.min(innerWidth - size.width - 8, box.left + (box.width - size.width) / 2))}px`;
 };
+const show = (event) => {
+  const cell = event.target.closest?.("td"), more = cell?.querySelector(".more");
+  if (!more) return hide();
+  told = cell;
+  tip.replaceChildren(...more.cloneNode(true).childNodes);
+  tip.hidden = false;
+  place();
+};
 document.addEventListener("mouseover", show);
 document.addEventListener("focusin", show);
-document.addEventListener("scroll", hide, true);
+document.addEventListener("scroll", place, true);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
 // One stop of the tab key per table; the arrows walk its cells.
