@@ -97,6 +97,7 @@ def draw(runs: Sequence[Run], numbers: dict[str, Any]) -> list[Drawing]:
         drawn = [
             *_traces(numbers["runs"]),
             *(_matrix(run) for run in numbers["runs"] if run["trials"]),
+            *(_milestones(run) for run in numbers["runs"] if run["milestones"]),
             *_losses(runs),
             *_heldout(numbers["runs"]),
         ]
@@ -125,8 +126,11 @@ def _look(position: int) -> dict[str, Any]:
 
 
 def _legend(axes: Axes, shown: int) -> None:
+    """Above the axes, in one column when names are long, so that the axes keep their width."""
     if shown > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handlelength=2.4)
+        longest = max(len(label) for label in axes.get_legend_handles_labels()[1])
+        columns = 2 if longest <= 14 else 1
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, handlelength=2.4)
 
 
 def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
@@ -160,22 +164,44 @@ def _trace(axes: Axes, run: dict[str, Any], key: str, look: dict[str, Any]) -> b
     return True
 
 
-def _matrix(run: dict[str, Any]) -> Drawing:
-    """The heat map for papers; the page shows the same numbers as a table."""
-    rows, tasks = run["matrix"], run["tasks"]
-    values = np.array([[cell["mean"] if cell else np.nan for cell in row["cells"]] for row in rows])
-    canvas, axes = _panel(1.4 + 0.62 * len(tasks), 0.9 + 0.36 * len(rows))
-    axes.imshow(values, cmap=_SCALE, vmin=0, vmax=100, aspect="auto")
-    for (j, i), value in np.ndenumerate(values):
+def _heat(axes: Axes, values: Any, columns: Sequence[str], rows: Sequence[str], form: str) -> None:
+    """Cells in the one scale, with their numbers; nothing where nothing was measured."""
+    numbers = np.array([[np.nan if value is None else value for value in row] for row in values], dtype=float)
+    axes.imshow(numbers, cmap=_SCALE, vmin=0, vmax=100, aspect="auto")
+    for (j, i), value in np.ndenumerate(numbers):
         if np.isfinite(value):
             colour = "#ffffff" if value > _WHITE_ABOVE else "#000000"
-            axes.text(i, j, f"{value:.1f}", ha="center", va="center", color=colour)
-    axes.set_xticks(range(len(tasks)), [task["title"].replace(" ", "\n", 1) for task in tasks])
-    axes.set_yticks(range(len(rows)), [f"after {row['label']}" if run["continual"] else row["label"] for row in rows])
+            axes.text(i, j, format(value, form), ha="center", va="center", color=colour)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
     axes.xaxis.tick_top()
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
+
+
+def _matrix(run: dict[str, Any]) -> Drawing:
+    """The heat map for papers; the page shows the same numbers as a table."""
+    values = [[cell and cell["mean"] for cell in row["cells"]] for row in run["matrix"]]
+    columns = [task["title"].replace(" ", "\n", 1) for task in run["tasks"]]
+    rows = [f"after {row['label']}" if run["continual"] else row["label"] for row in run["matrix"]]
+    canvas, axes = _panel(1.4 + 0.62 * len(columns), 0.9 + 0.36 * len(rows))
+    _heat(axes, values, columns, rows, ".1f")
     return _finish(canvas, f"matrix-{slug(run['name'])}", "matrix", run["name"])
+
+
+def _milestones(run: dict[str, Any]) -> Drawing:
+    """Percent of trials that reached each milestone, for papers: a heat map per task, one above the other."""
+    tasks, stages = run["milestones"], [row["stage"] for row in run["matrix"]]
+    columns = [f"after {stage}" for stage in stages] if run["continual"] else [run["matrix"][0]["label"]]
+    heights = [len(task["rows"]) + 1.5 for task in tasks]
+    canvas = Canvas(figsize=(1.7 + 0.5 * len(stages), 0.27 * sum(heights)), layout="constrained")
+    grid = canvas.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)
+    for axes, task in zip(grid[:, 0], tasks, strict=True):
+        before = [None] * (len(stages) - len(task["stages"]))  # stages before its own, so that columns stand in line
+        values = [[*before, *(s if s is None else 100 * s for s in row["shares"])] for row in task["rows"]]
+        _heat(axes, values, columns, [row["name"].replace("_", " ") for row in task["rows"]], ".0f")
+        axes.set_title(task["title"], loc="left", fontsize=8, fontweight="bold")
+    return _finish(canvas, f"milestones-{slug(run['name'])}", "milestones", run["name"])
 
 
 def _losses(runs: Sequence[Run]) -> Iterator[Drawing]:

@@ -32,7 +32,8 @@ def summary(runs: Sequence[Run]) -> Plain:
 def _stream(runs: Sequence[Run], names: tuple[str, ...]) -> Plain:
     """Runs on the same tasks in the same order, which one table can hold."""
     mine = [position for position, run in enumerate(runs) if run.names == names]
-    return {"tasks": list(names), "runs": mine, "published": published(names)}
+    trials = sum(len(runs[position].trials) for position in mine)
+    return {"tasks": list(names), "runs": mine, "trials": trials, "published": published(names)}
 
 
 def published(names: tuple[str, ...]) -> Plain | None:
