@@ -59,11 +59,19 @@ def test_a_run_not_evaluated_says_so_and_shows_no_score(tmp_path):
     folder = write_run(tmp_path / "er", names=NAMES[:2], evaluated=False, heldout=False)
     text = write([folder]).read_text()
     assert f"holdfast evaluate {folder}" in text
-    assert "not measured" in text
     assert not re.search(r'class="value">0\.0<', text)
     assert 'id="milestones"' not in text
     assert 'id="heldout"' not in text
     assert 'id="losses"' in text
+
+
+def test_a_run_not_evaluated_is_not_scored_beside_one_that_is(tmp_path):
+    done = write_run(tmp_path / "er", names=NAMES[:2], trials=2)
+    waiting = write_run(tmp_path / "sequential", "sequential", names=NAMES[:2], evaluated=False)
+    text = write([done, waiting]).read_text()
+    row = text[text.index("<tbody>") :].split("<tr>")[2].split("</tr>")[0]
+    assert "sequential" in row
+    assert row.count("not measured") == 5 + row.count('title="not measured')  # two tasks, AS, BWT, FWT
 
 
 def test_figures_follow_the_theme_and_the_page_has_no_id_twice(page):
