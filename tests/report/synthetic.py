@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 
+import av
 import numpy as np
 import yaml
 
@@ -32,6 +33,19 @@ def write_run(folder, method="er", names=NAMES, trials=8, heldout=True, video=No
         scores = {f"{i},{j}": [100 * _skill(method, i, j) - 5 + n for n in range(3)] for i, j in cells}
         (folder / "heldout.json").write_text(json.dumps({"tasks": list(names), "cells": scores}))
     return folder
+
+
+def write_video(path, frames=30, size=64):
+    """A small h264 video of a moving square, as evaluation writes them."""
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream("libx264", rate=15)
+        stream.width = stream.height = size
+        stream.pix_fmt = "yuv420p"
+        for n in range(frames):
+            picture = np.full((size, size, 3), 40, np.uint8)
+            picture[20:36, n : n + 12] = 200
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        file.mux(stream.encode(None))
 
 
 def _cells(method, size):

@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 import yaml
-from conftest import write_video
-from synthetic import NAMES, write_run
+from synthetic import NAMES, write_run, write_video
 
 from holdfast.commands.report import main
 from holdfast.errors import HoldfastError
