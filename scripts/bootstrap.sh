@@ -35,12 +35,13 @@ if ! [ -x "$venv/bin/python" ] || ! "$venv/bin/python" -c 'import sys; sys.exit(
 fi
 [ -x "$venv/bin/uv" ] || "$venv/bin/python" -m pip install --quiet "uv>=0.8"
 
-# LeRobot's video decoder loads FFmpeg's libraries, MuJoCo renders through EGL or OSMesa. Install what is missing
-# where that is possible without asking; otherwise say what to install.
+# LeRobot's video decoder loads FFmpeg's libraries, MuJoCo renders through EGL or OSMesa, the report is tested in a
+# browser. Install what is missing where that is possible without asking; otherwise say what to install.
 missing=()
 ldconfig -p | grep -q 'libEGL.so.1' || missing+=(libegl1)
 ldconfig -p | grep -q 'libOSMesa.so' || missing+=(libosmesa6)
 ldconfig -p | grep -q 'libavcodec.so' || missing+=(ffmpeg)
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 if [ ${#missing[@]} -gt 0 ]; then
   if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] &&
     apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq "${missing[@]}" >/dev/null 2>&1; then

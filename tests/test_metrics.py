@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast import catalog
 from holdfast.errors import HoldfastError
-from holdfast.metrics import Figure, matrix_from_csv, matrix_from_json, summarize
+from holdfast.metrics import Figure, matrix_from_csv, matrix_from_json, mean_of_means, summarize
 from holdfast.records import Matrix
 
 TASKS = ["stack_bowls", "hang_cup", "press_button"]
@@ -245,3 +245,12 @@ def test_csv_keeps_absent_absent():
 def test_wrong_csv_is_explained(text, says):
     with pytest.raises(HoldfastError, match=says):
         matrix_from_csv(text)
+
+
+def test_mean_of_means_weighs_groups_alike_and_needs_two_values_for_an_interval():
+    figure = mean_of_means([[100.0, 0.0, 50.0, 50.0], [10.0, 10.0]])
+    assert figure.value == 30.0
+    assert figure.low < 30.0 < figure.high
+    assert mean_of_means([[1.0, 2.0], [3.0]]).low is None
+    assert mean_of_means([[1.0], []]).value is None
+    assert mean_of_means([]).value is None

@@ -17,6 +17,7 @@ COMMANDS = {
     "import": "older LeRobot datasets and other code's replay buffers, made readable here",
     "evaluate": "trials of every task after every stage in the simulated cell: the matrix of scores",
     "metrics": "AS, BWT and FWT of a matrix of scores",
+    "report": "one page about runs: matrices, metrics, where tasks break, videos",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
     "twin": "scores and pictures of the simulated cell's tasks under scripted policies",

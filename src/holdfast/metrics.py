@@ -73,6 +73,18 @@ def summarize(matrix: Matrix, draws: int = 2000, seed: int = 0) -> list[StageMet
     ]
 
 
+def mean_of_means(groups: Sequence[Sequence[float]], draws: int = 2000, seed: int = 0) -> Figure:
+    """The mean over groups of each group's own mean, with its 95 % interval when every group has two values or more."""
+    if not groups or not all(groups):
+        return Figure(None)
+    value = float(np.mean([np.mean(group) for group in groups]))
+    if any(len(group) < 2 for group in groups):
+        return Figure(value)
+    samples = [_resampled_means(group, draws, np.random.default_rng((seed, g))) for g, group in enumerate(groups)]
+    low, high = np.percentile(np.mean(samples, axis=0), _PERCENTILES)
+    return Figure(value, float(low), float(high))
+
+
 class _Scores:
     """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired."""
 

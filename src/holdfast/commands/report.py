@@ -1,0 +1,43 @@
+"""`holdfast report RUN [RUN...]`: one page about runs, to look at, to print and to show."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+
+_HELP = """\
+Make one self-contained HTML page about one or more runs: score matrices, AS, BWT and FWT with intervals, where tasks
+break, replay, normalization, losses and videos of trials. It works offline. Several runs are compared, trial by trial
+where they share seeds, and set beside the published real-robot figures of their stream.
+
+The page goes to <first RUN>/report/index.html, with metrics.json and figures/ (SVG and PNG for papers) beside it.
+Give a run of method finetune too, and the others get their forward transfer.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast report runs/single_arm-er
+  holdfast report runs/single_arm-sequential runs/single_arm-er runs/single_arm-finetune --output=compare/index.html
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast report`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast report",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder")
+    parser.add_argument("--output", metavar="F", help="the page (default: <first RUN>/report/index.html)")
+    options = parser.parse_args(argv)
+    output = Path(options.output) if options.output else None
+    if output and output.suffix.lower() not in (".html", ".htm"):
+        raise HoldfastError(f"--output must name an .html file, got {output}. Try --output={output / 'index.html'}.")
+
+    from holdfast.report.page import write
+
+    print(write([Path(run) for run in options.runs], output))
+    return 0

@@ -1,0 +1,1 @@
+"""One page about one or more runs: what was learned, what was kept, and how it was trained."""

@@ -1,0 +1,86 @@
+"""Runs against each other, trial by trial where seeds are shared, and one measure against another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.metrics import Figure, mean_of_means
+from holdfast.records import Matrix
+from holdfast.report.gather import Run
+
+type _Signed = tuple[int, Run, int, int]  # +1 or -1, whose, task, stage
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One run less another: each metric's difference over the seeds both were tried with."""
+
+    run: str
+    less: str
+    average_score: Figure
+    bwt: Figure
+    fwt: Figure
+    seeds: int  # fewest shared in any cell used; 0: no figure here is paired
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How two measures of the same cells go together; None where one of them does not vary."""
+
+    cells: int
+    pearson: float | None
+    spearman: float | None
+
+
+def difference(run: Run, less: Run) -> Difference | None:
+    """The paired difference of two runs on the same tasks; None when they cannot be compared."""
+    if run.names != less.names:
+        return None
+    last = len(run.tasks)
+    final = [[(1, run, i, last), (-1, less, i, last)] for i in range(1, last + 1)]
+    average, seeds = _paired(final)
+    bwt = fwt = Figure(None)
+    if run.continual and less.continual:
+        first = [[(1, run, j, j), (-1, less, j, j)] for j in range(1, last + 1)]
+        changes = [[*final[j], *((-sign, r, i, k) for sign, r, i, k in first[j])] for j in range(last - 1)]
+        bwt, _ = _paired(changes)
+        fwt, _ = _paired(first[1:])  # the baseline is the same for both and falls out
+    return Difference(run.name, less.name, average, bwt, fwt, seeds)
+
+
+def _paired(terms: Sequence[Sequence[_Signed]]) -> tuple[Figure, int]:
+    """Mean over terms of the signed sums, seed by seed over the seeds that all cells of a term share."""
+    groups = []
+    for term in terms:
+        cells = [(sign, _by_seed(run, task, stage)) for sign, run, task, stage in term]
+        shared = set.intersection(*(set(scores) for _, scores in cells))
+        groups.append([sum(sign * scores[seed] for sign, scores in cells) for seed in sorted(shared)])
+    fewest = min((len(group) for group in groups), default=0)
+    return (mean_of_means(groups), fewest) if fewest else (Figure(None), 0)
+
+
+def _by_seed(run: Run, task: int, stage: int) -> Mapping[tuple[str, int], float]:
+    return {(t.level, t.seed): t.score for t in run.of(task, stage) if t.seed is not None and t.score is not None}
+
+
+def correlation(one: Matrix, other: Matrix) -> Correlation:
+    """Pearson's and Spearman's coefficients over the means of the cells that both matrices hold."""
+    shared = sorted(one.cells.keys() & other.cells.keys())
+    x = np.array([np.mean(one.cells[key]) for key in shared])
+    y = np.array([np.mean(other.cells[key]) for key in shared])
+    return Correlation(len(shared), _pearson(x, y), _pearson(_ranks(x), _ranks(y)))
+
+
+def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 0; equal values share the mean of theirs."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count + 1) / 2)[place]

@@ -1,0 +1,116 @@
+"""Puts numbers, figures and videos into one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from holdfast.errors import HoldfastError
+from holdfast.report.figures import COLOURS, draw
+from holdfast.report.gather import Run, gather
+from holdfast.report.summary import finite, summary
+from holdfast.report.videos import BUDGET, clips
+
+_HERE = Path(__file__).parent / "template"
+_SECTIONS = {
+    "results": "Results",
+    "matrices": "Matrices",
+    "traces": "Stages",
+    "milestones": "Milestones",
+    "penalties": "Penalties",
+    "heldout": "Held-out",
+    "videos": "Videos",
+    "replayed": "Replay",
+    "losses": "Losses",
+    "audit": "Normalization",
+}
+_ALWAYS = ("results", "matrices")
+
+
+def write(paths: Sequence[Path], output: Path | None = None) -> Path:
+    """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path."""
+    runs = gather(paths)
+    page = output or runs[0].path / "report" / "index.html"
+    folder = page.parent / "figures"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HoldfastError(f"{folder} cannot be made ({error.strerror}). Give another --output.") from None
+    numbers = summary(runs)
+    drawings = draw(runs, numbers)
+    for drawing in drawings:
+        drawing.write(folder)
+    (page.parent / "metrics.json").write_text(json.dumps(finite(numbers), indent=1))
+    figures = [{"name": d.name, "section": d.section, "title": d.title, "svg": d.inline()} for d in drawings]
+    page.write_text(render(runs, numbers, figures, page), encoding="utf-8")
+    return page
+
+
+def render(runs: Sequence[Run], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
+    """The page as text. Jinja escapes every value; only our own drawings, style and script are taken as they are."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "score": _score,
+        "signed": _signed,
+        "interval": _interval,
+        "percent": _percent,
+        "short": _short,
+    }
+    script = (_HERE / "page.js").read_text()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    videos = clips(runs, page)
+    has = {part: any(run[part] for run in numbers["runs"]) for part in numbers["runs"][0]}
+    has |= {"videos": bool(videos)} | {figure["section"]: True for figure in figures}
+    return environment.get_template("page.html").render(
+        numbers=numbers,
+        sections=[(name, title) for name, title in _SECTIONS.items() if name in _ALWAYS or has.get(name)],
+        figures=figures,
+        clips=videos,
+        video_limit=BUDGET // 1_000_000,
+        paths=[str(run.path) for run in runs],
+        titles={task.name: task.title for run in runs for task in run.tasks},
+        colours=len([name for name in COLOURS if name.startswith("run-")]),
+        style=(_HERE / "style.css").read_text(),
+        script=script,
+        script_hash=digest,
+        made=time.strftime("%Y-%m-%d"),
+    )
+
+
+def _score(value: float | None) -> str:
+    """One digit after the point, as the paper prints scores."""
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _signed(value: float | None) -> str:
+    """One digit and always a sign, as the paper prints transfer."""
+    return "–" if value is None else f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
+
+
+def _interval(figure: dict[str, Any] | None, signed: bool = False) -> str:
+    """The 95 % interval in words that fit a small line, or nothing."""
+    if not figure or figure["low"] is None:
+        return ""
+    form = _signed if signed else _score
+    return f"{form(figure['low'])} to {form(figure['high'])}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
+
+
+def _short(value: float) -> str:
+    """A number of any size in a few characters."""
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"
+
+
+_FORMS = (_score, _signed, _interval, _percent, _short)

@@ -1,0 +1,209 @@
+"""From runs to the numbers of the report: plain values, written to metrics.json and shown by the page, never twice."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from holdfast import __version__, catalog
+from holdfast.metrics import Figure, mean_of_means, summarize
+from holdfast.records import Matrix, Task
+from holdfast.report.compare import correlation, difference
+from holdfast.report.gather import WITHOUT_STAGES, Run
+
+type Plain = dict[str, Any]
+
+_NOTABLE = 0.05  # a milestone's share must fall by more than this before a task is said to break there
+
+
+def summary(runs: Sequence[Run]) -> Plain:
+    """Everything that the page says in numbers."""
+    return {
+        "holdfast": __version__,
+        "runs": [_run(run) for run in runs],
+        "differences": [_difference(run, runs[0]) for run in runs[1:]],
+        "streams": [_stream(runs, names) for names in dict.fromkeys(run.names for run in runs)],
+    }
+
+
+def _stream(runs: Sequence[Run], names: tuple[str, ...]) -> Plain:
+    """Runs on the same tasks in the same order, which one table can hold."""
+    mine = [position for position, run in enumerate(runs) if run.names == names]
+    trials = sum(len(runs[position].trials) for position in mine)
+    return {"tasks": list(names), "runs": mine, "trials": trials, "published": published(names)}
+
+
+def published(names: tuple[str, ...]) -> Plain | None:
+    """The real-robot figures of the stream of these tasks; None when it is none of the published ones."""
+    for stream in catalog.streams():
+        if catalog.load_stream(stream, data_root=".").names == names:
+            paper = catalog.paper()
+            rows = [asdict(row) for row in paper["rows"] if row.stream == stream]
+            return {"title": paper["title"], "code": paper["code"], "stream": stream, "rows": rows} if rows else None
+    return None
+
+
+def _difference(run: Run, less: Run) -> Plain:
+    found = difference(run, less)
+    return asdict(found) if found else {"run": run.name, "less": less.name, "seeds": 0, "average_score": None}
+
+
+def finite(value: Any) -> Any:
+    """The same values as JSON can hold them: a number that is none becomes null."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _run(run: Run) -> Plain:
+    stages = summarize(run.matrix)
+    final: Plain = asdict(stages[-1])
+    if not run.continual:  # transfer between stages means nothing without stages
+        final |= {"bwt": asdict(Figure(None)), "fwt": asdict(Figure(None))}
+    return {
+        "name": run.name,
+        "method": run.method,
+        "continual": run.continual,
+        "seed": run.config.get("seed"),
+        "tasks": [{"name": task.name, "title": task.title, "instruction": task.instruction} for task in run.tasks],
+        "trials": len(run.trials),
+        "sources": dict(Counter(trial.source or "unknown" for trial in run.trials)),
+        "matrix": matrix_rows(run, run.matrix, with_milestones=True),
+        "baseline": [_cell(run.matrix.baseline.get(i)) for i in range(1, len(run.tasks) + 1)],
+        "stages": [asdict(stage) for stage in stages] if run.continual else [],
+        "final": final,
+        "milestones": [_milestones(run, i) for i, task in enumerate(run.tasks, 1) if task.milestones and run.trials],
+        "penalties": _penalties(run),
+        "heldout": _heldout(run),
+        "replay": _replay(run),
+        "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
+        "audit": _audit(run),
+    }
+
+
+def matrix_rows(run: Run, matrix: Matrix, with_milestones: bool = False) -> list[Plain]:
+    """A matrix in the paper's layout: a row per stage, a column per task; None where nothing was measured."""
+    rows = []
+    for stage in run.rows:
+        cells = []
+        for i, task in enumerate(run.tasks, 1):
+            cell = _cell(matrix.cells.get((i, stage)))
+            if cell and with_milestones:
+                cell |= {"milestones": _shares(run, task, i, stage)}
+            cells.append(cell)
+        label = run.tasks[stage - 1].title if run.continual else WITHOUT_STAGES[run.method]
+        rows.append({"stage": stage, "label": label, "cells": cells})
+    return rows
+
+
+def _cell(scores: Sequence[float] | None) -> Plain | None:
+    if not scores:
+        return None
+    figure = mean_of_means([scores])
+    return {"mean": figure.value, "low": figure.low, "high": figure.high, "trials": len(scores)}
+
+
+def _shares(run: Run, task: Task, i: int, stage: int) -> dict[str, float]:
+    """Share of a cell's trials that reached each milestone; empty without trials."""
+    trials = run.of(i, stage)
+    if not trials:
+        return {}
+    return {m.name: sum(m.name in t.milestones for t in trials) / len(trials) for m in task.milestones}
+
+
+def _milestones(run: Run, i: int) -> Plain:
+    """How far trials of one task got after each stage, and where it breaks between its own stage and the last."""
+    task = run.tasks[i - 1]
+    stages = [stage for stage in run.rows if stage >= i]
+    shares = {stage: found for stage in stages if (found := _shares(run, task, i, stage))}
+    rows = [
+        {"name": m.name, "text": m.text, "shares": [shares[s][m.name] if s in shares else None for s in stages]}
+        for m in task.milestones
+    ]
+    kept: Plain = {"state": "just learned" if i == len(run.tasks) else "not measured"}
+    if i < len(run.tasks) and i in shares and len(run.tasks) in shares:
+        kept = _breaks(shares[i], shares[len(run.tasks)])
+    return {"task": task.name, "title": task.title, "stages": stages, "rows": rows, "kept": kept}
+
+
+def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
+    """The milestone at which most is lost beyond what was lost before it, if anything is."""
+    fallen = {name: then[name] - now[name] for name in then}
+    before = dict(zip(fallen, [0.0, *fallen.values()], strict=False))
+    worst = max(fallen, key=lambda name: fallen[name] - before[name])
+    if fallen[worst] <= _NOTABLE:
+        return {"state": "holds"}
+    return {"state": "breaks", "milestone": worst, "before": then[worst], "after": now[worst]}
+
+
+def _penalties(run: Run) -> list[Plain]:
+    """Penalties that were given at all: how often, in how many trials of the cell."""
+    rows = []
+    for i, task in enumerate(run.tasks, 1):
+        for penalty in task.penalties:
+            given = []
+            for stage in run.rows:
+                trials = run.of(i, stage)
+                counts = [trial.penalties.get(penalty.name, 0) for trial in trials]
+                given.append({"count": sum(counts), "trials": len(trials)} if trials else None)
+            if any(cell and cell["count"] for cell in given):
+                entry = {"task": task.name, "title": task.title, "name": penalty.name, "text": penalty.text}
+                rows.append(entry | {"value": penalty.value, "given": given})
+    return rows
+
+
+def _heldout(run: Run) -> Plain | None:
+    if run.heldout is None:
+        return None
+    return {"matrix": matrix_rows(run, run.heldout), "correlation": asdict(correlation(run.heldout, run.matrix))}
+
+
+def _replay(run: Run) -> list[Plain]:
+    """Per stage: samples drawn of every task, how many steps replayed, and the episodes kept at its end."""
+    rows = []
+    for stage in run.stages:
+        drawn: Counter[str] = Counter()
+        for line in stage.lines:
+            drawn.update(line.get("samples", {}))
+        total = sum(drawn.values())
+        if total:
+            rows.append(
+                {
+                    "stage": stage.number,
+                    "label": stage.name,
+                    "steps": sum(line.get("steps", 0) for line in stage.lines),
+                    "replay_steps": sum(line.get("replay_steps", 0) for line in stage.lines),
+                    "samples": [drawn.get(name, 0) for name in run.names],
+                    "shares": [drawn.get(name, 0) / total for name in run.names],
+                    "kept": [list(stage.kept[name]) if name in stage.kept else None for name in run.names],
+                }
+            )
+    return rows
+
+
+def _audit(run: Run) -> list[Plain]:
+    """Per task: the dimension that leaves [-1, 1] furthest, and all of them for who wants to look."""
+    limit = float(run.config.get("norm", {}).get("limit", 10.0))
+    tasks = []
+    for audit in run.audits:
+        rows = audit["rows"]
+        worst = max(rows, key=lambda row: math.inf if math.isnan(row["largest"]) else row["largest"])
+        tasks.append(
+            {
+                "stage": audit["stage"],
+                "task": audit["task"],
+                "space": audit.get("space", ""),
+                "limit": limit,
+                "beyond": [row["name"] for row in rows if not row["largest"] <= limit],
+                "worst": worst,
+                "outside": max(row["outside"] for row in rows),
+                "widened": sum(row["widened"] for row in rows),
+                "rows": rows,
+            }
+        )
+    return tasks

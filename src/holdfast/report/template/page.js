@@ -1,0 +1,57 @@
+"use strict";
+// Theme: the system's until the reader chooses.
+const root = document.documentElement, button = document.getElementById("theme");
+const dark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+const remember = (value) => { try { localStorage.setItem("holdfast-theme", value); } catch { /* not kept, still shown */ } };
+const recall = () => { try { return localStorage.getItem("holdfast-theme"); } catch { return null; } };
+const label = () => { button.textContent = dark() ? "Light" : "Dark"; button.ariaLabel = `Switch to ${button.textContent.toLowerCase()} colours`; };
+if (recall()) root.dataset.theme = recall();
+button.hidden = false;
+button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; remember(root.dataset.theme); label(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
+label();
+
+// What a cell has to say appears beside it, on hover and on focus, and stays with it when the page scrolls.
+const tip = document.getElementById("tip");
+let told = null;
+const hide = () => { told = null; tip.hidden = true; };
+const place = () => {
+  if (!told) return;
+  const box = told.getBoundingClientRect(), size = tip.getBoundingClientRect();
+  const above = box.top - size.height - 8;
+  tip.style.top = `${above > 8 ? above : box.bottom + 8}px`;
+  tip.style.left = `${Math.max(8, Math.min(innerWidth - size.width - 8, box.left + (box.width - size.width) / 2))}px`;
+};
+const show = (event) => {
+  const cell = event.target.closest?.("td"), more = cell?.querySelector(".more");
+  if (!more) return hide();
+  told = cell;
+  tip.replaceChildren(...more.cloneNode(true).childNodes);
+  tip.hidden = false;
+  place();
+};
+document.addEventListener("mouseover", show);
+document.addEventListener("focusin", show);
+document.addEventListener("scroll", place, true);
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+
+// One stop of the tab key per table; the arrows walk its cells.
+for (const grid of document.querySelectorAll("[role=grid]")) {
+  const rows = [...grid.tBodies[0].rows].map((row) => [...row.querySelectorAll("td")]);
+  for (const cell of rows.flat()) cell.tabIndex = -1;
+  if (rows[0]?.[0]) rows[0][0].tabIndex = 0;
+  grid.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const at = rows.findIndex((row) => row.includes(event.target));
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = rows[at + step[0]]?.[rows[at].indexOf(event.target) + step[1]];
+    if (!next) return;
+    event.target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
+// Paper cannot be unfolded.
+addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.deep)")) part.open = true; });

@@ -1,0 +1,104 @@
+import json
+import re
+import shutil
+
+import pytest
+import yaml
+from synthetic import NAMES, write_run, write_video
+
+from holdfast.commands.report import main
+from holdfast.errors import HoldfastError
+from holdfast.evaluate.trials import Trials
+from holdfast.records import Trial
+from holdfast.report.gather import gather
+from holdfast.report.page import write
+from holdfast.report.videos import clips
+
+EVIL = "<script>alert(1)</script>"
+
+
+def test_command_writes_page_numbers_and_figures(folders, tmp_path, capsys):
+    target = tmp_path / "out" / "compare.html"
+    assert main([str(folders["er"]), str(folders["sequential"]), f"--output={target}"]) == 0
+    assert capsys.readouterr().out.strip() == str(target)
+    assert json.loads((target.parent / "metrics.json").read_text())["runs"][0]["name"] == "er"
+    names = {file.name for file in (target.parent / "figures").iterdir()}
+    for figure in ("trace-as", "trace-bwt", "matrix-er", "matrix-sequential", "loss-stack_bowls", "heldout"):
+        assert {f"{figure}.svg", f"{figure}.png"} <= names
+    assert (target.parent / "figures" / "matrix-er.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_output_must_be_a_page(tmp_path):
+    with pytest.raises(HoldfastError, match=r"\.html file, got .*here\. Try --output="):
+        main(["run", f"--output={tmp_path / 'here'}"])
+
+
+def test_page_asks_for_nothing_outside_itself(page):
+    text = page.read_text()
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    assert not re.search(r"url\((?!#)|@import|fetch\(", text)
+    assert "default-src 'none'" in text
+
+
+def test_values_are_escaped(tmp_path):
+    folder = write_run(tmp_path / f"er{EVIL.replace('/', '')}", names=NAMES[:2], trials=2, video=write_video)
+    content = yaml.safe_load((folder / "run.yaml").read_text())
+    content["tasks"][0]["title"] = EVIL
+    content["tasks"][0]["milestones"][0]["text"] = f'"{EVIL}'
+    (folder / "run.yaml").write_text(yaml.safe_dump(content))
+    trial = Trial(NAMES[0], 2, (), source=EVIL, seed=9, score=0.0, notes=EVIL, operator=EVIL, video="videos/x.mp4")
+    shutil.copy(next((folder / "videos").iterdir()), folder / "videos" / "x.mp4")
+    Trials(folder / "trials.sqlite").add(trial)
+    text = write([folder]).read_text()
+    assert text.count("<script>") == 1
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_a_run_not_evaluated_says_so_and_shows_no_score(tmp_path):
+    folder = write_run(tmp_path / "er", names=NAMES[:2], evaluated=False, heldout=False)
+    text = write([folder]).read_text()
+    assert f"holdfast evaluate {folder}" in text
+    assert not re.search(r'class="value">0\.0<', text)
+    assert 'id="milestones"' not in text
+    assert 'id="heldout"' not in text
+    assert 'id="losses"' in text
+
+
+def test_a_run_not_evaluated_is_not_scored_beside_one_that_is(tmp_path):
+    done = write_run(tmp_path / "er", names=NAMES[:2], trials=2)
+    waiting = write_run(tmp_path / "sequential", "sequential", names=NAMES[:2], evaluated=False)
+    text = write([done, waiting]).read_text()
+    row = text[text.index("<tbody>") :].split("<tr>")[2].split("</tr>")[0]
+    assert "sequential" in row
+    assert row.count("not measured") == 5 + row.count('title="not measured')  # two tasks, AS, BWT, FWT
+
+
+def test_figures_follow_the_theme_and_the_page_has_no_id_twice(page):
+    text = page.read_text()
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert "var(--run-1)" in text
+    for reference in re.findall(r'(?:xlink:href="|url\()#([^")]+)', text):
+        assert reference in ids
+
+
+def test_videos_beyond_the_budget_are_linked(folders):
+    runs = gather([folders["er"], folders["sequential"]])
+    page = folders["er"] / "report" / "index.html"
+    size = max(file.stat().st_size for file in (folders["er"] / "videos").iterdir())
+    found = clips(runs, page, budget=3 * size)
+    assert len(found) == 30
+    assert [clip.inside for clip in found].count(True) == 3
+    assert found[0].source.startswith("data:video/mp4;base64,")
+    assert found[-1].source.startswith("../../sequential/videos/05-")
+    assert (page.parent / found[-1].source).resolve().is_file()
+
+
+def test_only_videos_of_the_run_itself_are_taken(tmp_path):
+    folder = write_run(tmp_path / "er", names=NAMES[:1], trials=1)
+    write_video(tmp_path / "outside.mp4", frames=2)
+    (folder / "secret.txt").write_text("secret")
+    stored = Trials(folder / "trials.sqlite")
+    for seed, video in enumerate(("../outside.mp4", "secret.txt", "videos/lost.mp4"), 10):
+        stored.add(Trial(NAMES[0], 1, (), source="twin", seed=seed, score=0.0, video=video))
+    assert clips(gather([folder]), folder / "report" / "index.html") == []
