@@ -1,7 +1,6 @@
 """The only door to a dataset: opens LeRobot v3 folders (or hub ids), checks them, and logs that they were opened.
 
-Numbers are read with PyArrow straight from the documented layout, because importing LeRobot costs a quarter of a
-minute; its decoder is loaded when the first image is asked for.
+Numbers and videos are read straight from the documented layout, because importing LeRobot costs a quarter of a minute.
 """
 
 from __future__ import annotations
@@ -84,20 +83,17 @@ class Source:
 
         episode = int(self.episode_of(frames[:1])[0])
         if camera.kind == "video":
-            from lerobot.datasets.video_utils import decode_video_frames
+            from holdfast.data.video import decode
 
-            start = self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
-            offsets = (frames - self.starts[episode]) / self.fps
+            begins = self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
+            first = round(begins * self.fps) - int(self.starts[episode])
             path = self.video_path(camera, episode)
             try:
-                decoded = decode_video_frames(
-                    path, [float(start + t) for t in offsets], 0.5 / self.fps, return_uint8=True
-                )
+                return decode(path, [first + int(frame) for frame in frames], self.fps)
             except Exception as error:  # the decoders raise whatever they like
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
                 ) from None
-            return cast("torch.Tensor", decoded)
         return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
 
     def video_path(self, camera: Camera, episode: int) -> Path:
@@ -189,7 +185,6 @@ def _check_videos(source: Source) -> None:
             continue
         if f"videos/{camera.key}/from_timestamp" not in source.episodes:
             raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
-        for episode in range(len(source.lengths)):
-            path = source.video_path(camera, episode)
+        for path in sorted({source.video_path(camera, episode) for episode in range(len(source.starts))}):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from holdfast import embodiment as embodiments
 from holdfast.data.batches import Batches
-from holdfast.data.frames import Frames
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm import audit as norm_audit
@@ -29,7 +28,16 @@ from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer
 from holdfast.train import checkpoint
 from holdfast.train.config import TrainConfig, plain
-from holdfast.train.lessons import StageData, audit, build_sampler, check_schema, extend, open_stage, schema
+from holdfast.train.lessons import (
+    StageData,
+    audit,
+    build_sampler,
+    check_schema,
+    extend,
+    open_stage,
+    read_from_cache,
+    schema,
+)
 from holdfast.train.log import Ledger, MetricsLog
 from holdfast.train.methods import METHODS, Stage
 from holdfast.train.progress import Progress
@@ -84,6 +92,7 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
     check_schema(agreed, data.lessons)
 
     adapter = start_policy(setting, data, previous)
+    data = read_from_cache(setting.run, data, adapter.resize, config.cache, console)
     normalization = settle_normalization(setting, adapter, data, previous)
     state = TrainingState(adapter.policy.train(), config.optim)
     folder = setting.run.stage(stage)
@@ -165,7 +174,7 @@ def take_steps(
     preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device)
-    batches = Batches(data.lessons, Frames([lesson.source for lesson in data.lessons]), adapter.layout)
+    batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
     ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device)
     log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step)

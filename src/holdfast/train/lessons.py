@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from holdfast.data.batches import Layout, Lesson
+from holdfast.data.cache import Cache, open_cache
+from holdfast.data.config import CacheConfig
+from holdfast.data.resize import Resize
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.data.source import ACTION, STATE, Source, open_source
 from holdfast.embodiment import Embodiment
@@ -31,6 +35,7 @@ class StageData:
     lessons: tuple[Lesson, ...]
     learning: int  # how many of them are new
     buffer: Buffer  # what is kept of the others
+    caches: tuple[Cache, ...] = ()  # their frames, once the policy's size is known
 
     @property
     def new(self) -> tuple[Lesson, ...]:
@@ -80,6 +85,20 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
             f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}."
         )
     return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
+
+
+def read_from_cache(
+    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console
+) -> StageData:
+    """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
+    lessons, caches = [], []
+    for lesson in data.lessons:
+        chosen = run.frame_format(lesson.task.name, config.format)
+        cache = open_cache(lesson.source, resize, replace(config, format=chosen), console)
+        run.keep_frame_format(lesson.task.name, cache.spec.format)
+        lessons.append(replace(lesson, source=replace(lesson.source, state=cache.state, action=cache.action)))
+        caches.append(cache)
+    return replace(data, lessons=tuple(lessons), caches=tuple(caches))
 
 
 def schema(source: Source) -> dict[str, Any]:
