@@ -21,6 +21,7 @@ from holdfast.data.batches import Batches, Lesson
 from holdfast.data.cache import open_cache
 from holdfast.data.config import CacheConfig
 from holdfast.data.generate import write_dataset
+from holdfast.data.quantiles import measure
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.data.source import open_source
 from holdfast.embodiment import load
@@ -29,7 +30,6 @@ from holdfast.policies import transforms
 from holdfast.policies.config import PolicyChoice
 from holdfast.records import Task
 from holdfast.train.config import OptimConfig, TrainConfig
-from holdfast.train.lessons import measure
 from holdfast.train.log import Ledger
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper

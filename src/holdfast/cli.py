@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError, unknown
 COMMANDS = {
     "train": "train a policy on a stream of tasks, one stage after the other",
     "doctor": "look for faults in datasets before they cost a training run",
+    "cache": "decoded frames kept between runs: what there is, and how to be rid of it",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",

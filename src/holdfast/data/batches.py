@@ -18,7 +18,7 @@ from holdfast.records import Task
 
 Batch = dict[str, Any]
 AHEAD = 3  # batches prepared before they are asked for
-THREADS = 16  # that gather or decode images, at most
+THREADS = 16  # that gather or decode images, at most; two per core, because some wait for the disk
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Batches:
         self._instructions = np.array([lesson.task.instruction for lesson in lessons], dtype=object)
         self._device = torch.device(device)
         self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
-        self._threads = min(THREADS, os.cpu_count() or 1)
+        self._threads = min(THREADS, 2 * (os.cpu_count() or 1))
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="frames")
 
     def make(self, draw: Draw) -> Batch:

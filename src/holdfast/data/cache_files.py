@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.data.cache_shelf import HEADER, JOURNAL, LOCK
 from holdfast.data.cache_spec import Spec
 from holdfast.errors import HoldfastError
 
-HEADER, JOURNAL, LOCK = "cache.json", "blocks.jsonl", ".lock"
 _PIECE = 8 * 2**20  # bytes read at once
 
 
@@ -83,7 +83,7 @@ class CacheFiles:
             if not _holds(path, values):
                 np.save(path.with_suffix(".writing.npy"), values)
                 path.with_suffix(".writing.npy").rename(path)
-        _write(self.folder / HEADER, json.dumps(content, indent=1))
+        write_text(self.folder / HEADER, json.dumps(content, indent=1))
 
     def read_blocks(self) -> dict[tuple[str, int], Block]:
         """Every block that was finished, by camera and number. A line that a kill tore is passed over."""
@@ -99,7 +99,7 @@ class CacheFiles:
 
     def forget(self, keep: Iterable[Block]) -> None:
         """Leave only lines of these blocks."""
-        _write(self.folder / JOURNAL, "".join(json.dumps(asdict(block)) + "\n" for block in keep))
+        write_text(self.folder / JOURNAL, "".join(json.dumps(asdict(block)) + "\n" for block in keep))
 
     def finished(self, block: Block) -> None:
         """Write a block's line."""
@@ -127,7 +127,8 @@ def _holds(path: Path, values: np.ndarray) -> bool:
     return stored.dtype == values.dtype and stored.shape == values.shape and bool((stored == values).all())
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
     temporary = path.with_name(f".{path.name}.writing")
     with temporary.open("w") as file:
         file.write(text)

@@ -152,7 +152,7 @@ def settle_normalization(
         if setting.embodiment is not None:
             declared = calibrated_space(setting.embodiment, layout.relative, layout.horizon)
         known = Normalization(config.strategy, calibrated=declared)
-    normalization = extend(known, data, layout, setting.embodiment, config.floor)
+    normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))
         setting.run.log.write("audit", space=normalization.hash, **result.to_json())

@@ -44,7 +44,7 @@ class Estimate:
 
 
 def estimate(config: TrainConfig, stream: Stream) -> Estimate:
-    """Build the policy, audit the first task, and time a few steps on its data. Leaves nothing behind."""
+    """Build the policy, audit the first task, and time a few steps on its numbers. Leaves only its statistics behind, remembered."""
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)

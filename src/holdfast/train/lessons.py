@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ from rich.console import Console
 from holdfast.data.batches import Layout, Lesson
 from holdfast.data.cache import Cache, open_cache
 from holdfast.data.config import CacheConfig
+from holdfast.data.quantiles import recall
 from holdfast.data.resize import Resize
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.data.source import ACTION, STATE, Source, open_source
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm.audit import Audit, AuditCounter
-from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
 from holdfast.records import Stream, StreamTask
 from holdfast.replay.buffer import Buffer
@@ -120,24 +121,21 @@ def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
 
 
 def extend(
-    normalization: Normalization, data: StageData, layout: Layout, embodiment: Embodiment | None, floor: float
+    normalization: Normalization,
+    data: StageData,
+    layout: Layout,
+    embodiment: Embodiment | None,
+    floor: float,
+    remember: Path,
 ) -> Normalization:
-    """Measure the new tasks and add their spaces; what earlier stages measured is never touched."""
+    """Measure the new tasks, or recall it from the folder `remember`; what earlier stages measured stays untouched."""
     for lesson in data.new:
-        measured = measure(lesson, layout)
+        measured = recall(lesson, layout, remember)
         if embodiment is not None:
             declared = calibrated_space(embodiment, layout.relative, layout.horizon)
             measured = widen(measured, declared, lesson.source.names, floor)
         normalization = normalization.with_task(lesson.task.name, measured)
     return normalization
-
-
-def measure(lesson: Lesson, layout: Layout) -> Space:
-    """Statistics of one task as its samples enter normalization, in one pass."""
-    running = {STATE: RunningStats(), ACTION: RunningStats()}
-    for feature, values in lesson.blocks(layout):
-        running[feature].update(values)
-    return Space(running[STATE].finish(), running[ACTION].finish())
 
 
 def audit(lesson: Lesson, layout: Layout, space: Space) -> Audit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from holdfast.data.access import AccessLog
+from holdfast.data.cache_files import write_text
 from holdfast.errors import HoldfastError
 from holdfast.norm.strategies import Normalization
 from holdfast.replay.buffer import Buffer
@@ -125,16 +125,6 @@ def read_finished(folder: Path) -> Finished:
         Buffer.from_json(json.loads((folder / "buffer.json").read_text())),
         json.loads((folder / "schema.json").read_text()),
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.writing")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
 
 
 def _differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
