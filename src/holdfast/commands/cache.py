@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.data.cache_shelf import Shelved, list_caches, remove_cache, remove_quantiles
+from holdfast.data.cache_shelf import Shelved, list_caches, remove_cache, remove_quantiles, say_size
 from holdfast.data.config import CacheConfig
 from holdfast.errors import HoldfastError, unknown
 
@@ -61,12 +61,12 @@ def _list(args: argparse.Namespace) -> int:
     for cache in caches:
         kind = cache.format if cache.whole else f"{cache.format} (unfinished)"
         table.add_row(
-            cache.key, cache.dataset, cache.images, kind, f"{cache.frames:,}", _size(cache.bytes), _age(cache.used)
+            cache.key, cache.dataset, cache.images, kind, f"{cache.frames:,}", say_size(cache.bytes), _age(cache.used)
         )
     console = Console(width=max(100, Console().width))
     if caches:
         console.print(table)
-    console.print(f"{len(caches)} frame caches, {_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True)
+    console.print(f"{len(caches)} frame caches, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True)
     return 0
 
 
@@ -78,7 +78,7 @@ def _remove(args: argparse.Namespace) -> int:
         remove_cache(root, key)
     if args.all:
         remove_quantiles(root)
-    print(f"removed {len(chosen)} of {len(caches)} frame caches, {_size(sum(c.bytes for c in chosen.values()))}")
+    print(f"removed {len(chosen)} of {len(caches)} frame caches, {say_size(sum(c.bytes for c in chosen.values()))}")
     return 0
 
 
@@ -108,10 +108,6 @@ def _parse_age(text: str) -> float:
             f"--unused-for must be a number of hours, days or weeks, like 12h, 30d or 4w, got {text!r}."
         )
     return int(match[1]) * _SECONDS[match[2]]
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
 def _age(used: float) -> str:

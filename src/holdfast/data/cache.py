@@ -17,8 +17,8 @@ from torchvision.io import ImageReadMode, decode_jpeg
 
 from holdfast.data.cache_build import build, find_missing
 from holdfast.data.cache_files import CacheFiles
-from holdfast.data.cache_shelf import HEADER
-from holdfast.data.cache_spec import JPEG_SHARE, Spec, choose_format, kept_sizes, make_spec, say_size
+from holdfast.data.cache_shelf import HEADER, say_size
+from holdfast.data.cache_spec import JPEG_SHARE, Spec, choose_format, kept_sizes, make_spec
 from holdfast.data.config import CacheConfig
 from holdfast.data.folder import read_cameras, read_info
 from holdfast.data.resize import Resize

@@ -19,7 +19,7 @@ from rich.console import Console
 from torchvision.io import encode_jpeg
 
 from holdfast.data.cache_files import Block, CacheFiles
-from holdfast.data.cache_spec import say_size
+from holdfast.data.cache_shelf import say_size
 from holdfast.data.findings import Expected
 from holdfast.data.pictures import lost_frames
 from holdfast.data.resize import scale

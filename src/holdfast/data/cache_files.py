@@ -57,21 +57,24 @@ class CacheFiles:
     @contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
         """Keep other builders out; calls `waiting` when another is at work. The lock goes with the process."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / LOCK).open("w")
-        except OSError as error:
-            raise HoldfastError(
-                f"The frame cache {self.folder.parent} cannot be written ({error.strerror}). "
-                "Name another folder with --cache.root or $HOLDFAST_CACHE."
-            ) from None
-        with file:
+        while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = (self.folder / LOCK).open("w")
+            except OSError as error:
+                raise HoldfastError(
+                    f"The frame cache {self.folder.parent} cannot be written ({error.strerror}). "
+                    "Name another folder with --cache.root or $HOLDFAST_CACHE."
+                ) from None
+            with file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    waiting()
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_nlink:  # else the cache was removed meanwhile, lock and all
+                    yield
+                    return
 
     def write_numbers(self, state: np.ndarray, action: np.ndarray, episodes: np.ndarray) -> None:
         """Write header and numbers, unless they are there already, byte for byte."""

@@ -52,6 +52,11 @@ def remove_quantiles(root: Path) -> None:
     shutil.rmtree(root / QUANTILES, ignore_errors=True)
 
 
+def say_size(size: int) -> str:
+    """Bytes in words."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+
 def _look(folder: Path) -> Shelved:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     used = (folder / HEADER).stat().st_mtime

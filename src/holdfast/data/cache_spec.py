@@ -85,8 +85,3 @@ def _blocks(ends: list[int], frames: int) -> tuple[tuple[int, int], ...]:
             blocks.append((first, end))
             first = end
     return tuple(blocks)
-
-
-def say_size(size: int) -> str:
-    """Bytes in words."""
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"

@@ -44,7 +44,7 @@ class Estimate:
 
 
 def estimate(config: TrainConfig, stream: Stream) -> Estimate:
-    """Build the policy, audit the first task, and time a few steps on its numbers. Leaves only its statistics behind, remembered."""
+    """Build the policy, audit the first task, and time a few steps. Leaves nothing behind but statistics."""
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)
