@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -203,17 +201,21 @@ def flat_cost(frames: int) -> float:
     return 1000 * BATCH / rate
 
 
-def memory(folder: Path, root: Path, queue: multiprocessing.Queue) -> None:
-    """MB a process of its own takes to make batches: its share of what is shared, and what it has alone."""
-    source = open_source(str(root))
-    batches, stream = our_batches(source, open_cache(source, SIZE, CacheConfig(str(folder), "jpeg"), QUIET))
-    for _ in range(20):
-        next(stream)
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
-    size = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
-    queue.put((size["Pss"], size["Private_Dirty"], "lerobot" in sys.modules))
-    stream.close()
-    batches.close()
+def memory(source: Source, cache: Cache) -> tuple[float, float]:
+    """MB of a forked worker that makes batches: its share of what it shares, and what is its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        _, stream = our_batches(source, cache)
+        for _ in range(20):
+            next(stream)
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
+        size = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+        os.write(write, json.dumps([size["Pss"], size["Private_Dirty"] + size["Private_Clean"]]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    share, own = json.loads(os.read(read, 1000))
+    return share, own
 
 
 def main() -> None:
@@ -236,6 +238,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         begun = time.perf_counter()
         caches[kind] = open_cache(source, SIZE, CacheConfig(str(folder / kind), kind), QUIET)
         built[kind] = len(source.state) / (time.perf_counter() - begun)
+    share, own = memory(source, caches["jpeg"])
     streams = {"lerobot": (None, lerobot_batches(root, len(source.state)))}
     streams |= {kind: our_batches(source, cache) for kind, cache in caches.items()}
     rates: dict[str, list[float]] = {name: [] for name in streams}
@@ -261,17 +264,11 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         )  # fmt: skip
     console = Console(width=110)
     console.print(out)
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=memory, args=(folder / "jpeg", root, queue))
-    process.start()
-    pss, own, lerobot = queue.get()
-    process.join()
     flat = ", ".join(f"{n:,}: {flat_cost(n):.2f} ms" for n in (10_000, 100_000, 1_000_000))
     console.print(f"a batch of {BATCH} by frames of the dataset: {flat}")
     console.print(f"ten datasets of 500 episodes open in {open_ten(folder):.2f} s (bar: 1 s)")
     console.print(
-        f"a worker process takes {pss:.0f} MB, {own:.0f} MB of them its own (bar: 300 MB); LeRobot imported: {lerobot}"
+        f"a forked worker has {own:.0f} MB of its own, {share:.0f} MB with its part of what it shares (bar: 300)"
     )
     shutil.rmtree(folder / "ten")
 

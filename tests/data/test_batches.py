@@ -32,7 +32,7 @@ def source(row=0):
 def cache(row=0, kind=Cache):
     """Every pixel says where it comes from: frame + 100 * camera + 50 * row."""
     sizes = {camera.key: (camera.height, camera.width) for camera in CAMERAS}
-    spec = Spec(str(row), "", ("a", "b", "c"), sizes, "native", "raw", sum(LENGTHS), ())
+    spec = Spec(str(row), "", sizes, "native", "raw", sum(LENGTHS), ())
     pixels = {
         key: (torch.arange(sum(LENGTHS)) + 100 * number + 50 * row).to(torch.uint8)[:, None, None, None]
         .expand(-1, 3, *size).contiguous()

@@ -119,8 +119,9 @@ class Batches:
 
     def _images(self, rows: np.ndarray, frames: np.ndarray) -> dict[str, torch.Tensor]:
         """Images of frame `frames[i]` of lesson `rows[i]`, by camera: every thread fills a slice of one camera's."""
-        sizes = self._caches[0].spec.cameras
-        images = {key: self._empty((len(frames), 3, *size), torch.uint8) for key, size in sizes.items()}
+        spec = self._caches[0].spec
+        sizes, last = spec.cameras, spec.format == "jpeg"  # decoders give channels last; so nothing is turned round
+        images = {key: self._pixels((len(frames), *size), last) for key, size in sizes.items()}
         slices = np.array_split(np.arange(len(frames)), max(1, self._threads // len(sizes)))
         jobs = [
             self._pool.submit(self._fill, key, pixels[part[0] : part[-1] + 1], rows[part], frames[part])
@@ -142,6 +143,12 @@ class Batches:
             part = torch.empty((len(places), *out.shape[1:]), dtype=torch.uint8)
             self._caches[row].images(camera, torch.from_numpy(frames[places]), part)
             out[torch.from_numpy(places)] = part
+
+    def _pixels(self, shape: tuple[int, int, int], last: bool) -> torch.Tensor:
+        n, height, width = shape
+        if last:
+            return self._empty((n, height, width, 3), torch.uint8).permute(0, 3, 1, 2)
+        return self._empty((n, 3, height, width), torch.uint8)
 
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, pin_memory=self._stream is not None)

@@ -7,13 +7,13 @@ files into memory, so that it survives a fork and all processes of a machine sha
 from __future__ import annotations
 
 import shutil
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
-from torchvision.io import ImageReadMode, decode_jpeg
 
 from holdfast.data.cache_build import build, find_missing
 from holdfast.data.cache_files import CacheFiles
@@ -43,6 +43,8 @@ class Cache:
         if self.spec.format == "raw":
             torch.index_select(pixels, 0, frames, out=out)
             return
+        from torchvision.io import ImageReadMode, decode_jpeg
+
         for image, (offset, size) in zip(out, self._places[camera][frames.numpy()].tolist(), strict=True):
             image.copy_(decode_jpeg(pixels[offset : offset + size], ImageReadMode.RGB))
 
@@ -83,8 +85,7 @@ def read_cache(files: CacheFiles) -> Cache:
     spec = files.spec
     pixels, places = {}, {}
     for camera, (height, width) in spec.cameras.items():
-        path = files.pixels(camera)
-        mapped = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+        mapped = _map(files.pixels(camera))
         if spec.format == "raw":
             pixels[camera] = mapped.view(spec.frames, 3, height, width)
         else:
@@ -96,6 +97,13 @@ def read_cache(files: CacheFiles) -> Cache:
         places[block.camera][first:end] = np.stack([start + np.cumsum(lengths) - lengths, lengths], axis=1)
     state, action = (np.asarray(np.load(files.folder / f"{n}.npy", mmap_mode="r")) for n in ("state", "action"))
     return Cache(spec, state, action, pixels, places)
+
+
+def _map(path: Path) -> torch.Tensor:
+    """A file's bytes. Mapped for reading only: a private mapping larger than the memory would be refused."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(np.asarray(np.memmap(path, np.uint8, "r")))
 
 
 def plan_bytes(dataset: Path, resize: Resize | None, config: CacheConfig) -> int:

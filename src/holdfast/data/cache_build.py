@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import numpy as np
 import torch
 from rich.console import Console
-from torchvision.io import encode_jpeg
 
 from holdfast.data.cache_files import Block, CacheFiles
 from holdfast.data.cache_shelf import say_size
@@ -27,7 +26,8 @@ from holdfast.data.source import Camera, Source
 from holdfast.errors import HoldfastError
 from holdfast.progress import progress_bar
 
-QUALITY = 95  # of JPEG; a policy does not see the difference
+QUALITY = 90  # of JPEG; what is lost is less than the video lost before
+_LARGE = 2 * 2**30  # bytes that take long enough to check to show it
 _TOGETHER = 64  # frames decoded at once by a thread: 60 MB at 480 x 640
 
 
@@ -36,7 +36,8 @@ def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tupl
     wanted = [(camera, number) for number in range(len(files.spec.blocks)) for camera in files.spec.cameras]
     built = files.read_blocks()
     blocks = [built[place] for place in wanted if place in built]
-    with ThreadPoolExecutor(threads) as pool, progress_bar(console) as bar:
+    large = sum(block.size for block in blocks) > _LARGE
+    with ThreadPoolExecutor(threads) as pool, progress_bar(console if large else Console(quiet=True)) as bar:
         checked = bar.add_task("checking the frame cache", total=len(blocks), note="")
         sound = set()
         for block, good in zip(blocks, pool.map(files.is_sound, blocks), strict=True):
@@ -60,7 +61,7 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], thr
     _check_recording(source)
     _check_room(files, missing)
     cameras = {camera.key: camera for camera in source.cameras}
-    writer = _Writer(files)
+    writer = Writer(files)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="cache")
     try:
         with progress_bar(console) as bar:
@@ -81,7 +82,7 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], thr
         pool.shutdown(cancel_futures=True)
 
 
-def _build(writer: _Writer, source: Source, camera: Camera, number: int) -> Block:
+def _build(writer: Writer, source: Source, camera: Camera, number: int) -> Block:
     spec = writer.files.spec
     pictures = (
         scale(source.images(camera, frames), spec.cameras[camera.key], spec.rule == "antialiased")
@@ -103,7 +104,7 @@ def _runs(source: Source, first: int, end: int) -> Iterator[np.ndarray]:
             yield np.arange(start, min(start + _TOGETHER, int(source.ends[episode])))
 
 
-class _Writer:
+class Writer:
     """Puts blocks into the cameras' files. Written, not mapped: a full disk is an error, not a crash."""
 
     def __init__(self, files: CacheFiles) -> None:
@@ -130,6 +131,8 @@ class _Writer:
 
     def write_jpeg(self, camera: str, number: int, pictures: Iterator[torch.Tensor]) -> Block:
         """Encode a block's images and append them."""
+        from torchvision.io import encode_jpeg
+
         encoded = [encode_jpeg(image, QUALITY).numpy().tobytes() for images in pictures for image in images]
         data = memoryview(np.array([len(e) for e in encoded], np.uint32).tobytes() + b"".join(encoded))
         with self._lock:

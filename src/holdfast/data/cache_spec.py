@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from holdfast.data.resize import Resize
 from holdfast.data.source import Camera, Source
@@ -22,8 +25,7 @@ class Spec:
     """One cache: frames of one dataset at one size in one format. `blocks` are ranges of frames: whole episodes."""
 
     dataset: str
-    fingerprint: str
-    names: tuple[str, ...]
+    origin: str  # digest of all that the dataset gives: files, numbers, which video is which camera
     cameras: dict[str, tuple[int, int]]  # key -> height, width as kept
     rule: str  # how images were made smaller
     format: str
@@ -33,8 +35,7 @@ class Spec:
     @property
     def key(self) -> str:
         """Name of the cache's folder: the same data at the same size is the same cache, wherever the dataset lies."""
-        content = [VERSION, self.fingerprint, self.names, sorted(self.cameras.items()), self.rule, self.format]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
+        return _digest([VERSION, self.origin, sorted(self.cameras.items()), self.rule, self.format, self.blocks])[:20]
 
     @property
     def raw_bytes(self) -> int:
@@ -63,7 +64,7 @@ def make_spec(source: Source, resize: Resize | None, wanted: str, free: int) -> 
     rule = "native" if native or resize is None else "antialiased" if resize.antialias else "plain"
     largest = 3 * max(height * width for height, width in cameras.values())
     blocks = _blocks([int(e) for e in source.ends], max(1, BLOCK // largest))
-    spec = Spec(source.dataset, source.fingerprint, source.names, cameras, rule, wanted, len(source.action), blocks)
+    spec = Spec(source.dataset, _origin(source), cameras, rule, wanted, len(source.action), blocks)
     return replace(spec, format=choose_format(spec.raw_bytes, free)) if wanted == "auto" else spec
 
 
@@ -75,6 +76,19 @@ def kept_sizes(cameras: Sequence[Camera], resize: Resize | None) -> dict[str, tu
 def choose_format(raw: int, free: int) -> str:
     """The rule behind --cache.format=auto: raw if it takes at most half of the free disk and RAW_LIMIT, else JPEG."""
     return "raw" if raw <= min(free // 2, RAW_LIMIT) else "jpeg"
+
+
+def _origin(source: Source) -> str:
+    numbers = [zlib.crc32(np.ascontiguousarray(values)) for values in (source.state, source.action, source.ends)]
+    cameras = [
+        [asdict(c), str(source.video_path(c, 0).relative_to(source.root)) if c.kind == "video" else ""]
+        for c in source.cameras
+    ]
+    return _digest([source.fingerprint, source.names, numbers, cameras])
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _blocks(ends: list[int], frames: int) -> tuple[tuple[int, int], ...]:

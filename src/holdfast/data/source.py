@@ -185,6 +185,8 @@ def _check_videos(source: Source) -> None:
             continue
         if f"videos/{camera.key}/from_timestamp" not in source.episodes:
             raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
-        for path in sorted({source.video_path(camera, episode) for episode in range(len(source.starts))}):
+        places = zip(*(source.episodes[f"videos/{camera.key}/{part}_index"] for part in ("chunk", "file")), strict=True)
+        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # of hundreds, few files
+        for path in (source.video_path(camera, episode) for episode in firsts.values()):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")
