@@ -15,10 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rich.console import Console
 
 from holdfast.data.batches import Batches, Lesson
-from holdfast.data.frames import Frames
+from holdfast.data.cache import open_cache
+from holdfast.data.config import CacheConfig
 from holdfast.data.generate import write_dataset
+from holdfast.data.quantiles import measure
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.data.source import open_source
 from holdfast.embodiment import load
@@ -27,7 +30,6 @@ from holdfast.policies import transforms
 from holdfast.policies.config import PolicyChoice
 from holdfast.records import Task
 from holdfast.train.config import OptimConfig, TrainConfig
-from holdfast.train.lessons import measure
 from holdfast.train.log import Ledger
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
@@ -81,7 +83,8 @@ def main() -> None:
         step = Stepper(
             config, adapter, transforms.build_training(adapter.config, [space]), None, 1, options.steps, "cpu"
         )
-        batches = Batches([lesson], Frames([source]), adapter.layout)
+        cache = open_cache(source, adapter.resize, CacheConfig(root=str(Path(folder) / "cache")), Console(quiet=True))
+        batches = Batches([lesson], [cache], adapter.layout)
         pool = Pool(0, np.arange(len(source.state)), 1.0)
         sampler = Sampler(0, 1, options.steps, options.batch_size, (pool,))
         ready = [step.prepare(batches.make(sampler.draw(t)), t) for t in range(options.steps)]
@@ -89,7 +92,7 @@ def main() -> None:
         for number in range(options.rounds + 1):
             bare = bare_loop(copy.deepcopy(adapter.policy).train(), ready, config.optim)
             engine = engine_loop(adapter, step, batches, sampler, config.optim, source.names)
-            if number:  # the first round decodes videos and warms up both
+            if number:  # the first round warms up both
                 ratios.append(engine / bare)
                 print(f"round {number}: bare {bare:.2f} steps/s, engine {engine:.2f} steps/s, ratio {ratios[-1]:.3f}")
         batches.close()

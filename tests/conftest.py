@@ -12,6 +12,15 @@ settings.register_profile("holdfast", deadline=None)
 settings.load_profile("holdfast")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def frame_cache(tmp_path_factory):
+    """One frame cache for all tests, away from the user's own."""
+    folder = tmp_path_factory.mktemp("frames")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDFAST_CACHE", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
     """A folder with one dataset per toy task: two cameras of 32 px, six episodes of 14 frames."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "export": "the episodes a run keeps for replay, as a LeRobot dataset",
     "import": "older LeRobot datasets and other code's replay buffers, made readable here",
     "evaluate": "trials of every task after every stage in the simulated cell: the matrix of scores",
+    "cache": "decoded frames kept between runs: what there is, and how to be rid of it",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "report": "one page about runs: matrices, metrics, where tasks break, videos",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",

@@ -1,5 +1,4 @@
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +6,8 @@ import pytest
 import torch
 
 from holdfast.data.batches import AHEAD, Batches, Layout, Lesson
-from holdfast.data.frames import Frames
+from holdfast.data.cache import Cache
+from holdfast.data.cache_spec import Spec
 from holdfast.data.sampler import Draw, Pool, Sampler
 from holdfast.data.source import ACTION, IMAGES, STATE, Camera, Source
 from holdfast.records import Task
@@ -18,28 +18,32 @@ CAMERAS = (Camera(f"{IMAGES}head", 4, 5, "video"), Camera(f"{IMAGES}wrist", 3, 3
 CHUNK = Layout(None, (0, 1, 2), np.zeros(DIMENSIONS, bool))
 
 
-class FakeSource(Source):
-    """Every number says where it comes from: action = frame, state = 1000 + frame, pixel = frame + camera."""
-
-    def images(self, camera, frames):
-        assert len(set(self.episode_of(frames).tolist())) == 1
-        value = torch.as_tensor(frames) + 100 * self.cameras.index(camera) + int(self.dataset)
-        return value.to(torch.uint8)[:, None, None, None].expand(-1, 3, camera.height, camera.width)
-
-
-def source(row=0, kind=FakeSource):
+def source(row=0):
+    """Every number says where it comes from: action = frame, state = 1000 + frame, plus 10,000 per row."""
     ends = np.cumsum(LENGTHS)
     frames = np.arange(ends[-1], dtype=np.float32)[:, None] + np.array([0.0, 0.25, 0.5], np.float32) + 10_000 * row
-    return kind(
-        dataset=str(50 * row), root=Path("/nowhere"), fps=30, names=("a", "b", "c"), cameras=CAMERAS,
+    return Source(
+        dataset=str(row), root=Path("/nowhere"), fps=30, names=("a", "b", "c"), cameras=CAMERAS,
         state=frames + 1000, action=frames, timestamps=frames[:, 0] / 30, starts=ends - LENGTHS, ends=ends,
         info={}, episodes={},
     )  # fmt: skip
 
 
-def lesson(row=0, active=(True, True, True), hold=False, kind=FakeSource):
-    task = Task(f"task_{row}", f"Do {row}.", ("left",))
-    return Lesson(task, source(row, kind), np.array(active), hold)
+def cache(row=0, kind=Cache):
+    """Every pixel says where it comes from: frame + 100 * camera + 50 * row."""
+    sizes = {camera.key: (camera.height, camera.width) for camera in CAMERAS}
+    spec = Spec(str(row), "", sizes, "native", "raw", sum(LENGTHS), ())
+    pixels = {
+        key: (torch.arange(sum(LENGTHS)) + 100 * number + 50 * row).to(torch.uint8)[:, None, None, None]
+        .expand(-1, 3, *size).contiguous()
+        for number, (key, size) in enumerate(sizes.items())
+    }  # fmt: skip
+    numbers = source(row)
+    return kind(spec, numbers.state, numbers.action, pixels, {})
+
+
+def lesson(row=0, active=(True, True, True), hold=False):
+    return Lesson(Task(f"task_{row}", f"Do {row}.", ("left",)), source(row), np.array(active), hold)
 
 
 def frame_numbers(actions):
@@ -130,8 +134,8 @@ def test_horizon_reaches_to_the_last_action(action, horizon):
 def make():
     made = []
 
-    def build(lessons, layout=CHUNK, **options):
-        made.append(Batches(lessons, Frames([x.source for x in lessons], **options), layout))
+    def build(lessons, layout=CHUNK, kind=Cache):
+        made.append(Batches(lessons, [cache(int(x.source.dataset), kind) for x in lessons], layout))
         return made[-1]
 
     yield build
@@ -142,9 +146,10 @@ def make():
 DRAW = Draw(np.array([1, 0, 0, 1, 0]), np.array([3, 10, 4, 9, 0]), replay=False)
 
 
-@pytest.mark.parametrize("memory", [0, 2**30], ids=["decoding each time", "decoded once"])
-def test_a_batch_holds_the_right_numbers_and_images_of_every_task(make, memory):
-    batch = make([lesson(0), lesson(1)], memory=memory).make(DRAW)
+@pytest.mark.parametrize("threads", [1, 16], ids=["one thread", "several threads a camera"])
+def test_a_batch_holds_the_right_numbers_and_images_of_every_task(make, monkeypatch, threads):
+    monkeypatch.setattr("os.cpu_count", lambda: threads)
+    batch = make([lesson(0), lesson(1)]).make(DRAW)
     assert batch["task"] == ["Do 1.", "Do 0.", "Do 0.", "Do 1.", "Do 0."]
     assert batch["task_index"].tolist() == [1, 0, 0, 1, 0]
     assert batch[STATE].shape == (5, 3)
@@ -217,24 +222,24 @@ def test_each_rank_gets_its_part(make):
         assert torch.equal(whole[step][1::2], parts[1][step])
 
 
-class Broken(FakeSource):
-    """Cannot decode the last episode."""
+class Broken(Cache):
+    """Cannot give frames of the last episode."""
 
-    def images(self, camera, frames):
+    def images(self, camera, frames, out):
         if frames[0] >= 5:
-            raise RuntimeError("broken video")
-        return super().images(camera, frames)
+            raise RuntimeError("broken disk")
+        super().images(camera, frames, out)
 
 
 def test_an_error_in_the_background_arrives_after_the_good_batches(make):
-    batches = make([lesson(kind=Broken)], memory=0)
+    batches = make([lesson()], kind=Broken)
     sound, broken = Pool(0, np.arange(5), 1.0), Pool(0, np.arange(5, 11), 1.0)
     sampler = rule(current=(sound,), replay=(broken,), frequency=0.4, seed=5)
     good = next(step for step in range(9) if sampler.draw(step).replay)
     assert 0 < good < 8
     stream = batches.iterate(sampler, 0)
     assert [next(stream)[0] for _ in range(good)] == list(range(good))
-    with pytest.raises(RuntimeError, match="broken video"):
+    with pytest.raises(RuntimeError, match="broken disk"):
         next(stream)
 
 
@@ -257,20 +262,3 @@ def test_batches_are_prepared_ahead_but_not_far_ahead(make, monkeypatch):
         assert drawn == list(range(taken + AHEAD))
     stream.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("batches")]
-
-
-def test_small_datasets_are_decoded_once_and_large_ones_frame_by_frame():
-    decoded = []
-
-    class Counting(FakeSource):
-        def images(self, camera, frames):
-            decoded.append(len(frames))
-            return super().images(camera, frames)
-
-    with ThreadPoolExecutor(1) as pool:
-        for memory, wanted in ((2**30, [6, 6]), (0, [1, 1, 1, 1])):
-            frames = Frames([source(kind=Counting)], memory)
-            for _ in range(2):
-                frames.read(np.array([0]), np.array([7]), pool)
-            assert decoded == wanted
-            decoded.clear()

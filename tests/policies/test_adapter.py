@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from toys import TINY
 
 from holdfast.cli import main
@@ -102,7 +103,8 @@ def test_every_policy_here_masks_padded_steps(trained):
 
 def test_a_policy_that_counts_padding_is_found_out(recorded):
     from holdfast.data.batches import Batches, Lesson
-    from holdfast.data.frames import Frames
+    from holdfast.data.cache import open_cache
+    from holdfast.data.config import CacheConfig
     from holdfast.data.sampler import Draw
     from holdfast.data.source import open_source
     from holdfast.policies import adapter
@@ -115,7 +117,8 @@ def test_a_policy_that_counts_padding_is_found_out(recorded):
         PolicyChoice("diffusion", options={**options, "do_mask_loss_for_padding": "false"}), source, "cpu", 0
     )
     lesson = Lesson(Task("reach", "Please reach.", ("left",)), source, np.ones(14, bool), hold=False)
-    batches = Batches([lesson], Frames([source]), built.layout)
+    cache = open_cache(source, built.resize, CacheConfig(), Console(quiet=True))
+    batches = Batches([lesson], [cache], built.layout)
     batch = batches.make(Draw(np.zeros(2, np.int64), np.array([0, 20]), replay=False))
     batches.close()
     batch = {k: v.float() / 255 if k.startswith("observation.images") else v for k, v in batch.items()}

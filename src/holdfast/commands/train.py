@@ -77,7 +77,8 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Cons
         console.print(
             f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: "
             f"{measured.seconds_per_step:.3f} s a step, about {measured.hours:.2f} h in all, "
-            f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints."
+            f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints. Frame cache in {config.cache.folder}: at most "
+            f"{measured.cache_bytes / 2**20:.0f} MiB for the datasets that are here."
         )
     return 0
 

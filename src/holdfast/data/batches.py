@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.data.frames import Frames
+from holdfast.data.cache import Cache
 from holdfast.data.sampler import Draw, Sampler
 from holdfast.data.source import ACTION, STATE, Source
 from holdfast.records import Task
 
 Batch = dict[str, Any]
 AHEAD = 3  # batches prepared before they are asked for
+THREADS = 16  # that gather or decode images, at most; two per core, because some wait for the disk
 
 
 @dataclass(frozen=True)
@@ -73,61 +75,123 @@ class Lesson:
 
 
 class Batches:
-    """Makes the batches of one stage in the order of its sampler."""
+    """Makes the batches of one stage in the order of its sampler.
 
-    def __init__(self, lessons: Sequence[Lesson], frames: Frames, layout: Layout) -> None:
-        self._lessons = lessons
-        self._frames = frames
+    For a GPU, batches are gathered in pinned memory and copied on a stream of their own while the step before runs.
+    """
+
+    def __init__(self, lessons: Sequence[Lesson], caches: Sequence[Cache], layout: Layout, device: str = "cpu") -> None:
+        self._lessons, self._caches = lessons, caches
         self._layout = layout
-        self._cameras = ThreadPoolExecutor(max_workers=4, thread_name_prefix="camera")
+        self._instructions = np.array([lesson.task.instruction for lesson in lessons], dtype=object)
+        self._device = torch.device(device)
+        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        self._threads = min(THREADS, 2 * (os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="frames")
 
     def make(self, draw: Draw) -> Batch:
         """Gather one batch: numbers by task, then images."""
         n, layout = len(draw.frames), self._layout
-        dimensions = self._lessons[0].source.action.shape[1]
         observed = layout.observation or (0,)
-        action = np.empty((n, len(layout.action), dimensions), np.float32)
-        padded = np.empty((n, len(layout.action)), bool)
+        source = self._lessons[0].source
+        action = self._empty((n, len(layout.action), source.action.shape[1]), torch.float32)
+        padded = self._empty((n, len(layout.action)), torch.bool)
+        state = self._empty((n, len(observed), source.state.shape[1]), torch.float32)
         near = np.empty((n, len(observed)), np.int64)
-        state = np.empty((n, len(observed), self._lessons[0].source.state.shape[1]), np.float32)
         for row in np.unique(draw.rows):
             lesson, places = self._lessons[row], np.flatnonzero(draw.rows == row)
-            action[places], padded[places] = lesson.actions(draw.frames[places], layout.action)
+            action.numpy()[places], padded.numpy()[places] = lesson.actions(draw.frames[places], layout.action)
             near[places], _ = lesson.around(draw.frames[places], observed)
-            state[places] = lesson.source.state[near[places]]
-        images = self._frames.read(np.repeat(draw.rows, len(observed)), near.ravel(), self._cameras)
+            state.numpy()[places] = lesson.source.state[near[places]]
+        images = self._images(np.repeat(draw.rows, len(observed)), near.ravel())
         batch: Batch = {
-            ACTION: torch.from_numpy(action),
-            "action_is_pad": torch.from_numpy(padded),
-            "task": [self._lessons[row].task.instruction for row in draw.rows],
+            ACTION: action,
+            "action_is_pad": padded,
+            "task": self._instructions[draw.rows].tolist(),
             "task_index": torch.from_numpy(draw.rows),
-            STATE: torch.from_numpy(state),
+            STATE: state,
+            **{key: pixels.unflatten(0, (n, len(observed))) for key, pixels in images.items()},
         }
-        for key, pixels in images.items():
-            batch[key] = pixels.unflatten(0, (n, len(observed)))
         if layout.observation is None:  # the policy reads one moment and knows no time axis
             for key in (STATE, *images):
                 batch[key] = batch[key][:, 0]
         return batch
 
+    def _images(self, rows: np.ndarray, frames: np.ndarray) -> dict[str, torch.Tensor]:
+        """Images of frame `frames[i]` of lesson `rows[i]`, by camera: every thread fills a slice of one camera's."""
+        spec = self._caches[0].spec
+        sizes, last = spec.cameras, spec.format == "jpeg"  # decoders give channels last; so nothing is turned round
+        images = {key: self._pixels((len(frames), *size), last) for key, size in sizes.items()}
+        slices = np.array_split(np.arange(len(frames)), max(1, self._threads // len(sizes)))
+        jobs = [
+            self._pool.submit(self._fill, key, pixels[part[0] : part[-1] + 1], rows[part], frames[part])
+            for key, pixels in images.items()
+            for part in slices
+            if len(part)
+        ]
+        for job in jobs:
+            job.result()
+        return images
+
+    def _fill(self, camera: str, out: torch.Tensor, rows: np.ndarray, frames: np.ndarray) -> None:
+        present = np.unique(rows)
+        if len(present) == 1:
+            self._caches[present[0]].images(camera, torch.from_numpy(frames), out)
+            return
+        for row in present:
+            places = np.flatnonzero(rows == row)
+            part = torch.empty((len(places), *out.shape[1:]), dtype=torch.uint8)
+            self._caches[row].images(camera, torch.from_numpy(frames[places]), part)
+            out[torch.from_numpy(places)] = part
+
+    def _pixels(self, shape: tuple[int, int, int], last: bool) -> torch.Tensor:
+        n, height, width = shape
+        if last:
+            return self._empty((n, height, width, 3), torch.uint8).permute(0, 3, 1, 2)
+        return self._empty((n, 3, height, width), torch.uint8)
+
+    def _empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, pin_memory=self._stream is not None)
+
     def iterate(self, sampler: Sampler, start: int, rank: int = 0, world: int = 1) -> Iterator[tuple[int, Draw, Batch]]:
-        """Yield (step, draw, batch) from step `start` to the end of the stage."""
+        """Yield (step, draw, batch) from step `start` to the end of the stage, batches on the device."""
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as worker:
-            waiting: list[tuple[int, Draw, Future[Batch]]] = []
+            waiting: list[tuple[int, Draw, Future[tuple[Batch, torch.cuda.Event | None]]]] = []
             upcoming = iter(range(start, sampler.steps))
             try:
                 while True:
                     while len(waiting) < AHEAD and (step := next(upcoming, None)) is not None:
                         draw = sampler.draw(step, rank, world)
-                        waiting.append((step, draw, worker.submit(self.make, draw)))
+                        waiting.append((step, draw, worker.submit(self._send, draw)))
                     if not waiting:
                         return
                     step, draw, job = waiting.pop(0)
-                    yield step, draw, job.result()
+                    yield step, draw, self._receive(*job.result())
             finally:
                 for _, _, job in waiting:
                     job.cancel()
 
+    def _send(self, draw: Draw) -> tuple[Batch, torch.cuda.Event | None]:
+        """Make a batch and start its copy to the device."""
+        if self._stream is None:
+            return self.make(draw), None
+        with torch.cuda.stream(self._stream):
+            batch = {
+                key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
+                for key, value in self.make(draw).items()
+            }
+            return batch, self._stream.record_event()
+
+    def _receive(self, batch: Batch, copied: torch.cuda.Event | None) -> Batch:
+        """Let the step wait for the copies, on the device, and keep their memory until the step is done with it."""
+        if copied is not None:
+            current = torch.cuda.current_stream(self._device)
+            current.wait_event(copied)
+            for value in batch.values():
+                if isinstance(value, torch.Tensor):
+                    value.record_stream(current)
+        return batch
+
     def close(self) -> None:
-        """End the decoding threads."""
-        self._cameras.shutdown(cancel_futures=True)
+        """End the threads."""
+        self._pool.shutdown(cancel_futures=True)

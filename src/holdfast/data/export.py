@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.data.cut import copy_packets, encode_exactly
-from holdfast.data.source import Camera, Source, decode
+from holdfast.data.source import Camera, Source
+from holdfast.data.video import decode
 from holdfast.errors import HoldfastError
 
 PROVENANCE = "meta/provenance.json"
@@ -189,14 +190,10 @@ def _batches(source: Source, camera: Camera, episode: int) -> Iterator[np.ndarra
 
 
 def _equal(path: Path, begin: float, source: Source, camera: Camera, episode: int) -> bool:
-    from lerobot.datasets import video_utils
-
-    # LeRobot remembers open videos by name, and this name may have been another file's a moment ago.
-    video_utils._default_decoder_cache.clear()
-    done = 0
+    done = round(begin * source.fps)
     for wanted in _batches(source, camera, episode):
         try:
-            found = decode(path, begin, np.arange(done, done + len(wanted)), source.fps)
+            found = decode(path, range(done, done + len(wanted)), source.fps)
         except (RuntimeError, ValueError, IndexError, av.FFmpegError):
             return False
         if not np.array_equal(found.permute(0, 2, 3, 1).numpy(), wanted):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,18 +53,33 @@ class Sampler:
             raise HoldfastError(f"A batch of {self.batch_size} cannot be dealt to {world} ranks equally.")
         replay = bool(self.replay) and is_replay(self.seed, self.stage, step, self.steps, self.frequency, self.coin)
         rng = np.random.default_rng([self.seed, self.stage, step, 1])
-        rows, frames = _draw(self.replay if replay else self.current, self.batch_size, rng)
+        rows, frames = (self._old if replay else self._new).draw(self.batch_size, rng)
         return Draw(rows[rank::world], frames[rank::world], replay)
 
+    @cached_property
+    def _new(self) -> _Pools:
+        return _Pools(self.current)
 
-def _draw(pools: Sequence[Pool], count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Systematic sampling over pools (each gets its share of the batch to within one), uniform within a pool."""
-    edges = np.cumsum([p.weight for p in pools])
-    marks = (rng.random() + np.arange(count)) / count * edges[-1]
-    chosen = np.minimum(np.searchsorted(edges, marks, side="right"), len(pools) - 1)
-    places = rng.random(count)
-    frames = np.array([pools[k].frames[int(u * len(pools[k].frames))] for k, u in zip(chosen, places, strict=True)])
-    rows = np.array([pools[k].row for k in chosen])
-    # Shuffled, so that any slice of the batch (a rank's, a micro-batch's) mixes the tasks too.
-    order = rng.permutation(count)
-    return rows[order], frames[order]
+    @cached_property
+    def _old(self) -> _Pools:
+        return _Pools(self.replay)
+
+
+class _Pools:
+    """Several pools laid end to end, so that a batch is drawn from all of them at once."""
+
+    def __init__(self, pools: Sequence[Pool]) -> None:
+        self._edges = np.cumsum([p.weight for p in pools])
+        self._rows = np.array([p.row for p in pools])
+        self._sizes = np.array([len(p.frames) for p in pools])
+        self._frames = np.concatenate([p.frames for p in pools])
+
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Systematic sampling over pools (each gets its share of the batch to within one), uniform within a pool."""
+        marks = (rng.random() + np.arange(count)) / count * self._edges[-1]
+        chosen = np.minimum(np.searchsorted(self._edges, marks, side="right"), len(self._rows) - 1)
+        within = (rng.random(count) * self._sizes[chosen]).astype(np.int64)
+        frames = self._frames[(np.cumsum(self._sizes) - self._sizes)[chosen] + within]
+        # Shuffled, so that any slice of the batch (a rank's, a micro-batch's) mixes the tasks too.
+        order = rng.permutation(count)
+        return self._rows[chosen][order], frames[order]

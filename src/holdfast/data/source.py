@@ -1,7 +1,6 @@
 """The only door to a dataset: opens LeRobot v3 folders (or hub ids), checks them, and logs that they were opened.
 
-Numbers are read with PyArrow straight from the documented layout, because importing LeRobot costs a quarter of a
-minute; its decoder is loaded when the first image is asked for.
+Numbers and videos are read straight from the documented layout, because importing LeRobot costs a quarter of a minute.
 """
 
 from __future__ import annotations
@@ -84,9 +83,12 @@ class Source:
         episode = int(self.episode_of(frames[:1])[0])
         clip = self.clip(camera, episode)
         if clip is not None:
-            path, start = clip
+            from holdfast.data.video import decode
+
+            path, begins = clip
+            first = round(begins * self.fps) - int(self.starts[episode])
             try:
-                return decode(path, start, frames - self.starts[episode], self.fps)
+                return decode(path, [first + int(frame) for frame in frames], self.fps)
             except Exception as error:  # the decoders raise whatever they like
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
@@ -171,14 +173,6 @@ def fingerprint(root: Path) -> str:
     return digest.hexdigest()
 
 
-def decode(path: Path, start: float, frames: np.ndarray, fps: float) -> torch.Tensor:
-    """Frames of a video, counted from `start` seconds on, as uint8 (n, 3, height, width)."""
-    from lerobot.datasets.video_utils import decode_video_frames
-
-    times = [float(start + frame / fps) for frame in frames]
-    return cast("torch.Tensor", decode_video_frames(path, times, 0.5 / fps, return_uint8=True))
-
-
 def _resolve(dataset: str) -> Path:
     root = Path(dataset)
     if root.is_dir():
@@ -212,7 +206,8 @@ def _check_videos(source: Source) -> None:
             continue
         if f"videos/{camera.key}/from_timestamp" not in source.episodes:
             raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
-        for episode in range(len(source.lengths)):
-            path = source.video_path(camera, episode)
+        places = zip(*(source.episodes[f"videos/{camera.key}/{part}_index"] for part in ("chunk", "file")), strict=True)
+        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # of hundreds, few files
+        for path in (source.video_path(camera, episode) for episode in firsts.values()):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")

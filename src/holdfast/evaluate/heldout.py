@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rich.console import Console
 
 from holdfast.data.batches import Batches, Lesson
-from holdfast.data.frames import Frames
+from holdfast.data.cache import open_cache
+from holdfast.data.config import CacheConfig
 from holdfast.data.sampler import Draw
 from holdfast.data.source import ACTION, IMAGES, Source, open_source
 from holdfast.embodiment import EMBODIMENTS
@@ -61,7 +63,8 @@ def explained(
     pre, post = transforms.build(adapter.config, normalization.execute(task.name))
     lesson = Lesson(task, source, active, hold=True)
     frames = np.concatenate([start + np.arange(FRAMES) for start in source.starts])
-    batches = Batches([lesson], Frames([source]), adapter.layout)
+    cache = open_cache(source, adapter.resize, CacheConfig(), Console(quiet=True))
+    batches = Batches([lesson], [cache], adapter.layout)
     batch = batches.make(Draw(np.zeros(len(frames), np.int64), frames, replay=False))
     batches.close()
     wanted = batch.pop(ACTION)

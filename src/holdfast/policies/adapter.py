@@ -18,6 +18,7 @@ from safetensors import safe_open
 
 import holdfast.policies.nano.configuration_nano  # noqa: F401  registers the policy also where no plugin is installed
 from holdfast.data.batches import Batch, Layout
+from holdfast.data.resize import Resize
 from holdfast.data.source import Source
 from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import Space
@@ -54,6 +55,22 @@ class Adapter:
             tuple(self.config.action_delta_indices),
             _relative(self.config, names),
         )
+
+    @property
+    def resize(self) -> Resize | None:
+        """What the policy would do to its images first, so that it can be done once; None: it reads them as they are.
+
+        Only policies whose rule is known are listed: a wrong guess would train on other pixels than the robot's.
+        """
+        if self.config.type == "nano":
+            return Resize(self.config.image_size, self.config.image_size, antialias=True)
+        if self.config.type in ("pi0", "pi05", "pi0_fast"):
+            height, width = self.config.image_resolution
+            return Resize(height, width, antialias=False)
+        if self.config.type == "smolvla" and self.config.resize_imgs_with_padding is not None:
+            width, height = self.config.resize_imgs_with_padding
+            return Resize(height, width, antialias=False)
+        return None
 
     @property
     def knows_elements(self) -> bool:

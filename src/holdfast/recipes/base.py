@@ -73,7 +73,9 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
     device = choose_device(config.device)
     started = time.monotonic()
     episodes = collect(range(config.seed, config.seed + config.episodes), config, console)
-    console.print(f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {_count(e.skill for e in episodes)}")
+    console.print(
+        f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {_count(e.skill for e in episodes)}"
+    )
     experience = lay_out(episodes, config.every)
     adapter = new_policy(config, device)
     space = measure(episodes, adapter)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.data.config import CacheConfig
 from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import STRATEGIES
 from holdfast.policies.config import AugmentConfig, PolicyChoice
@@ -169,6 +170,7 @@ class TrainConfig:
     norm: NormConfig = field(default_factory=NormConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
     # Print the plan and stop: stages, steps, kept episodes, disk and time.

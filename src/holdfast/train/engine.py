@@ -16,7 +16,6 @@ from rich.console import Console
 
 from holdfast import embodiment as embodiments
 from holdfast.data.batches import Batches, Lesson
-from holdfast.data.frames import Frames
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm import audit as norm_audit
@@ -38,6 +37,7 @@ from holdfast.train.lessons import (
     extend,
     open_lesson,
     open_stage,
+    read_from_cache,
     schema,
 )
 from holdfast.train.log import Ledger, MetricsLog
@@ -99,6 +99,7 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
     check_schema(agreed, data.lessons)
 
     adapter = start_policy(setting, data, previous)
+    data = read_from_cache(setting.run, data, adapter.resize, config.cache, console)
     normalization = settle_normalization(setting, adapter, data, previous)
     state = TrainingState(adapter.policy.train(), config.optim)
     if resumed:
@@ -181,7 +182,7 @@ def settle_normalization(
             names = data.new[0].source.names
             given = read_norm_stats(Path(config.stats), len(names))
             known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
-    normalization = extend(known, data, layout, setting.embodiment, config.floor)
+    normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))
         setting.run.log.write("audit", space=normalization.hash, **result.to_json())
@@ -203,7 +204,7 @@ def take_steps(
     preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device)
-    batches = Batches(data.lessons, Frames([lesson.source for lesson in data.lessons]), adapter.layout)
+    batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
     ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device)
     log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step)

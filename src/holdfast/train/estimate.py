@@ -12,7 +12,7 @@ from rich.console import Console
 
 from holdfast import embodiment as embodiments
 from holdfast.data.batches import Batches
-from holdfast.data.frames import Frames
+from holdfast.data.cache import blank_cache, plan_bytes
 from holdfast.policies import transforms
 from holdfast.policies.device import choose_device
 from holdfast.records import Stream
@@ -37,6 +37,7 @@ class Estimate:
     seconds_per_step: float
     hours: float
     disk_bytes: int
+    cache_bytes: int  # of the frame cache of all datasets that are here, as far as not built yet
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -44,7 +45,7 @@ class Estimate:
 
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:
-    """Build the policy, audit one task of the stream, and time a few steps on its data. Leaves nothing behind."""
+    """Build the policy, audit one task of the stream, and time a few steps. Leaves nothing behind but statistics."""
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)
@@ -59,7 +60,8 @@ def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate
         preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
         state = TrainingState(adapter.policy.train(), config.optim)
         step = Stepper(config, adapter, preprocess, None, 1, STEPS, device)
-        batches = Batches(data.lessons, Frames([lesson.source for lesson in data.lessons]), adapter.layout)
+        blank = blank_cache(data.new[0].source, adapter.resize)  # a step takes as long whatever it sees
+        batches = Batches(data.lessons, [blank], adapter.layout, device)
         times = []
         for _, _, batch in batches.iterate(build_sampler(config, first, data), 0):
             _, norm = step(state, batch)
@@ -75,4 +77,5 @@ def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate
         seconds,
         seconds * sum(stage.steps for stage in stages) / 3600,
         weights * len(stages) + progress,
+        sum(plan_bytes(Path(entry.dataset), adapter.resize, config.cache) for entry in stream.tasks),
     )

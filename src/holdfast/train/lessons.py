@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from holdfast.data import mapping
 from holdfast.data.batches import Layout, Lesson
+from holdfast.data.cache import Cache, open_cache
+from holdfast.data.config import CacheConfig
+from holdfast.data.quantiles import recall
+from holdfast.data.resize import Resize
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.data.source import ACTION, IMAGES, STATE, Source, open_source
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm.audit import Audit, AuditCounter
-from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
 from holdfast.records import Stream, StreamTask
 from holdfast.replay.buffer import Buffer, Kept
@@ -33,6 +38,7 @@ class StageData:
     lessons: tuple[Lesson, ...]
     learning: int  # how many of them are new
     buffer: Buffer  # what is kept of the others
+    caches: tuple[Cache, ...] = ()  # their frames, once the policy's size is known
 
     @property
     def new(self) -> tuple[Lesson, ...]:
@@ -108,6 +114,20 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
     return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
 
 
+def read_from_cache(
+    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console
+) -> StageData:
+    """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
+    lessons, caches = [], []
+    for lesson in data.lessons:
+        chosen = run.frame_format(lesson.task.name, config.format)
+        cache = open_cache(lesson.source, resize, replace(config, format=chosen), console)
+        run.keep_frame_format(lesson.task.name, cache.spec.format)
+        lessons.append(replace(lesson, source=replace(lesson.source, state=cache.state, action=cache.action)))
+        caches.append(cache)
+    return replace(data, lessons=tuple(lessons), caches=tuple(caches))
+
+
 def schema(source: Source) -> dict[str, Any]:
     """What all datasets of a run must agree on."""
     cameras = {camera.key: [camera.height, camera.width] for camera in source.cameras}
@@ -144,24 +164,21 @@ def _mapping_line(key: str, wanted: Any, source: Source) -> str:
 
 
 def extend(
-    normalization: Normalization, data: StageData, layout: Layout, embodiment: Embodiment | None, floor: float
+    normalization: Normalization,
+    data: StageData,
+    layout: Layout,
+    embodiment: Embodiment | None,
+    floor: float,
+    remember: Path,
 ) -> Normalization:
-    """Measure the new tasks and add their spaces; what earlier stages measured is never touched."""
+    """Measure the new tasks, or recall it from the folder `remember`; what earlier stages measured stays untouched."""
     for lesson in data.new:
-        measured = measure(lesson, layout)
+        measured = recall(lesson, layout, remember)
         if embodiment is not None:
             declared = calibrated_space(embodiment, layout.relative, layout.horizon)
             measured = widen(measured, declared, lesson.source.names, floor)
         normalization = normalization.with_task(lesson.task.name, measured)
     return normalization
-
-
-def measure(lesson: Lesson, layout: Layout) -> Space:
-    """Statistics of one task as its samples enter normalization, in one pass."""
-    running = {STATE: RunningStats(), ACTION: RunningStats()}
-    for feature, values in lesson.blocks(layout):
-        running[feature].update(values)
-    return Space(running[STATE].finish(), running[ACTION].finish())
 
 
 def audit(lesson: Lesson, layout: Layout, space: Space) -> Audit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from holdfast.data.access import AccessLog
+from holdfast.data.cache_files import write_text
 from holdfast.errors import HoldfastError
 from holdfast.norm.strategies import Normalization
 from holdfast.replay.buffer import Buffer
@@ -21,8 +21,10 @@ from holdfast.train import checkpoint
 from holdfast.train.methods import Stage
 
 # What may differ between two starts of one run: nothing here changes the weights it ends with. Where the stream's file
-# and datasets lie is free too: tasks are compared by what they say, datasets by their fingerprints.
-FREE = ("output", "dry_run", "json", "log", "checkpoint", "stream", "data_root")
+# and datasets lie is free too: tasks are compared by what they say, datasets by their fingerprints, and the format of
+# cached frames is kept in a file of its own.
+FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root")
+FRAME_FORMATS = "frames.json"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,27 @@ class RunFolder:
                 raise HoldfastError(f"Another process is training in {self.path}. Wait for it or stop it.") from None
             yield
 
+    def frame_format(self, task: str, asked: str) -> str:
+        """The format a task's frames are read in: what the run began with, since JPEG changes pixels and so weights."""
+        begun = self._frame_formats().get(task)
+        if begun and asked not in ("auto", begun):
+            raise HoldfastError(
+                f"{self.path} has trained on {begun} frames of {task!r}; --cache.format={asked} would change them. "
+                f"Use --cache.format={begun} or auto to go on, or another --output for a new run."
+            )
+        return begun or asked
+
+    def keep_frame_format(self, task: str, chosen: str) -> None:
+        """Write down the format a task's frames are read in."""
+        known = self._frame_formats()
+        if known.get(task) != chosen:
+            write_text(self.path / FRAME_FORMATS, json.dumps({**known, task: chosen}, indent=1))
+
+    def _frame_formats(self) -> dict[str, str]:
+        file = self.path / FRAME_FORMATS
+        formats: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+        return formats
+
     def stage(self, stage: Stage) -> Path:
         """A stage's folder."""
         return self.path / "stages" / stage.folder
@@ -102,16 +125,6 @@ def read_finished(folder: Path) -> Finished:
         Buffer.from_json(json.loads((folder / "buffer.json").read_text())),
         json.loads((folder / "schema.json").read_text()),
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
-    temporary = path.with_name(f".{path.name}.writing")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
 
 
 def _differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 # Loading saved processors looks their steps up by name; importing the module registers ours.
 import holdfast.policies.nano.processor_nano  # noqa: F401
+from holdfast.data.resize import Resize, scale
 from holdfast.errors import HoldfastError
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import Context, NanoNetwork
@@ -25,14 +26,10 @@ EMPTY_RANGE = 1e-8
 
 def resize_with_pad(images: Tensor, size: int) -> Tensor:
     """Fit images [B, 3, H, W] into a square [B, 3, size, size], aspect kept, centred on black."""
-    height, width = images.shape[-2:]
-    if height == width == size:
-        return images
-    scale = size / max(height, width)
-    inner_height, inner_width = max(1, round(height * scale)), max(1, round(width * scale))
-    images = F.interpolate(images, (inner_height, inner_width), mode="bilinear", antialias=True)
-    top, left = (size - inner_height) // 2, (size - inner_width) // 2
-    return F.pad(images, (left, size - inner_width - left, top, size - inner_height - top))
+    height, width = Resize(size, size, antialias=True).fit(*images.shape[-2:])
+    images = scale(images, (height, width), antialias=True)
+    top, left = (size - height) // 2, (size - width) // 2
+    return F.pad(images, (left, size - width - left, top, size - height - top)) if height != width else images
 
 
 def as_unit(images: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from holdfast.policies.nano.configuration_nano import GROUPS, STRIDE, NanoConfig
+from holdfast.policies.nano.configuration_nano import GROUPS, NanoConfig
 
 TIME_WIDTH = 64  # of the embedded time: plenty for a single number
 PLACE_WAVES = 8  # per axis, to tell image tokens' places apart

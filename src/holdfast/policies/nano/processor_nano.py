@@ -58,13 +58,15 @@ class NanoTokenizerProcessorStep(ObservationProcessorStep):
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
         """Add the tokens [B, max_tokens] (int64) and their mask (bool, true for words) to the observation."""
         tasks = self._tasks(batch_size=observation[OBS_STATE].shape[0])
-        tokens = torch.tensor([hash_words(task, self.vocabulary, self.max_tokens) for task in tasks])
+        places = {task: place for place, task in enumerate(dict.fromkeys(tasks))}
+        table = torch.tensor([hash_words(task, self.vocabulary, self.max_tokens) for task in places])
+        tokens = table[[places[task] for task in tasks]]
         return {**observation, OBS_LANGUAGE_TOKENS: tokens, OBS_LANGUAGE_ATTENTION_MASK: tokens != 0}
 
     def _tasks(self, batch_size: int) -> list[str]:
         task = (self.transition.get(TransitionKey.COMPLEMENTARY_DATA) or {}).get("task")
         tasks = [task] if isinstance(task, str) else list(task or [])
-        if not tasks or not all(isinstance(text, str) and re.search(r"\w", text) for text in tasks):
+        if not tasks or not all(isinstance(text, str) and re.search(r"\w", text) for text in set(tasks)):
             raise HoldfastError(f"nano needs the instruction of every sample under 'task', got {task!r}.")
         if len(tasks) == 1:
             return tasks * batch_size

@@ -1,0 +1,171 @@
+"""Builds the blocks of a frame cache that are missing or damaged: decode, make smaller, encode, write.
+
+Threads suffice: decoding, scaling, encoding and writing all happen outside Python's lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from holdfast.data.cache_files import Block, CacheFiles
+from holdfast.data.cache_shelf import say_size
+from holdfast.data.findings import Expected
+from holdfast.data.pictures import lost_frames
+from holdfast.data.resize import scale
+from holdfast.data.source import Camera, Source
+from holdfast.errors import HoldfastError
+from holdfast.progress import progress_bar
+
+QUALITY = 90  # of JPEG; what is lost is less than the video lost before
+_LARGE = 2 * 2**30  # bytes that take long enough to check to show it
+_TOGETHER = 64  # frames decoded at once by a thread: 60 MB at 480 x 640
+
+
+def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tuple[str, int]]:
+    """Check every block that was built, and list those to be built: (camera, number). Says when one is damaged."""
+    wanted = [(camera, number) for number in range(len(files.spec.blocks)) for camera in files.spec.cameras]
+    built = files.read_blocks()
+    blocks = [built[place] for place in wanted if place in built]
+    large = sum(block.size for block in blocks) > _LARGE
+    with ThreadPoolExecutor(threads) as pool, progress_bar(console if large else Console(quiet=True)) as bar:
+        checked = bar.add_task("checking the frame cache", total=len(blocks), note="")
+        sound = set()
+        for block, good in zip(blocks, pool.map(files.is_sound, blocks), strict=True):
+            bar.advance(checked)
+            if good:
+                sound.add(block)
+    if damaged := [block for block in blocks if block not in sound]:
+        where = ", ".join(f"{b.camera} block {b.number}" for b in damaged[:3]) + (", ..." if len(damaged) > 3 else "")
+        console.print(
+            f"[yellow]Frame cache {files.folder} of {files.spec.dataset} is damaged in {len(damaged)} of {len(wanted)} "
+            f"blocks ({where}). They are built again; is the disk healthy?[/yellow]"
+        )
+    if len(sound) != len(built):
+        files.forget(sound)
+    present = {(block.camera, block.number) for block in sound}
+    return [place for place in wanted if place not in present]
+
+
+def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], threads: int, console: Console) -> None:
+    """Build the missing blocks, after making sure that the videos are whole and that there is room."""
+    _check_recording(source)
+    _check_room(files, missing)
+    cameras = {camera.key: camera for camera in source.cameras}
+    writer = Writer(files)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="cache")
+    try:
+        with progress_bar(console) as bar:
+            task = bar.add_task("building the frame cache", total=len(missing), note="")
+            jobs = [pool.submit(_build, writer, source, cameras[camera], number) for camera, number in missing]
+            for job in as_completed(jobs):
+                files.finished(job.result())
+                bar.advance(task)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HoldfastError(
+            f"The disk is full: the frame cache {files.folder} could not be finished. What was built is kept. Free "
+            "some space (`holdfast cache ls`) or choose --cache.format=jpeg or another --cache.root; then run the same "
+            "command again."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _build(writer: Writer, source: Source, camera: Camera, number: int) -> Block:
+    spec = writer.files.spec
+    pictures = (
+        scale(source.images(camera, frames), spec.cameras[camera.key], spec.rule == "antialiased")
+        for frames in _runs(source, *spec.blocks[number])
+    )
+    return (
+        writer.write_raw(camera.key, number, pictures)
+        if spec.format == "raw"
+        else writer.write_jpeg(camera.key, number, pictures)
+    )
+
+
+def _runs(source: Source, first: int, end: int) -> Iterator[np.ndarray]:
+    """Frames of a block, a few of one episode at a time."""
+    for episode in range(int(source.episode_of(np.array([first]))[0]), len(source.ends)):
+        if source.starts[episode] >= end:
+            return
+        for start in range(int(source.starts[episode]), int(source.ends[episode]), _TOGETHER):
+            yield np.arange(start, min(start + _TOGETHER, int(source.ends[episode])))
+
+
+class Writer:
+    """Puts blocks into the cameras' files. Written, not mapped: a full disk is an error, not a crash."""
+
+    def __init__(self, files: CacheFiles) -> None:
+        self.files = files
+        self._lock = threading.Lock()
+        self._ends = dict.fromkeys(files.spec.cameras, 0)
+        for block in files.read_blocks().values():
+            self._ends[block.camera] = max(self._ends[block.camera], block.offset + block.size)
+        for camera, end in self._ends.items():
+            size = files.spec.frames * files.spec.frame_bytes(camera) if files.spec.format == "raw" else end
+            with files.pixels(camera).open("ab") as file:
+                file.truncate(size)  # of JPEG, what a kill left behind the last whole block goes
+
+    def write_raw(self, camera: str, number: int, pictures: Iterator[torch.Tensor]) -> Block:
+        """Write pixels to their place."""
+        offset = place = self.files.spec.blocks[number][0] * self.files.spec.frame_bytes(camera)
+        crc = 0
+        for images in pictures:
+            data = images.contiguous().numpy().reshape(-1).data
+            crc = zlib.crc32(data, crc)
+            self._put(camera, data, place)
+            place += len(data)
+        return Block(camera, number, offset, place - offset, crc)
+
+    def write_jpeg(self, camera: str, number: int, pictures: Iterator[torch.Tensor]) -> Block:
+        """Encode a block's images and append them."""
+        from torchvision.io import encode_jpeg
+
+        encoded = [encode_jpeg(image, QUALITY).numpy().tobytes() for images in pictures for image in images]
+        data = memoryview(np.array([len(e) for e in encoded], np.uint32).tobytes() + b"".join(encoded))
+        with self._lock:
+            offset = self._ends[camera]
+            self._ends[camera] += len(data)
+        self._put(camera, data, offset)
+        return Block(camera, number, offset, len(data), zlib.crc32(data))
+
+    def _put(self, camera: str, data: memoryview, place: int) -> None:
+        handle = os.open(self.files.pixels(camera), os.O_WRONLY)
+        try:
+            while data:
+                written = os.pwrite(handle, data, place)
+                data, place = data[written:], place + written
+        finally:
+            os.close(handle)
+
+
+def _check_recording(source: Source) -> None:
+    """An encoder that falls behind drops frames with only a warning, and every later image is of another moment."""
+    for finding in lost_frames(source, Expected()):
+        raise HoldfastError(
+            f"Dataset {source.dataset} cannot be trained on: {finding.where}: {finding.detail} {finding.advice}"
+        )
+
+
+def _check_room(files: CacheFiles, missing: list[tuple[str, int]]) -> None:
+    spec = files.spec
+    pixels = sum((spec.blocks[n][1] - spec.blocks[n][0]) * spec.frame_bytes(camera) for camera, n in missing)
+    needed, free = pixels * spec.bytes // max(1, spec.raw_bytes), shutil.disk_usage(files.folder).free
+    if needed > free:
+        raise HoldfastError(
+            f"The frame cache of {spec.dataset} needs {say_size(needed)} in {files.folder.parent}, where "
+            f"{say_size(free)} are free. Remove others (`holdfast cache ls`), choose --cache.format=jpeg, or name "
+            "another disk with --cache.root."
+        )

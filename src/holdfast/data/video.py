@@ -1,0 +1,60 @@
+"""Frames of a video by their number, through torchcodec where it is installed and through PyAV elsewhere.
+
+LeRobot's own decoder gives the same pixels, but importing it costs a quarter of a minute, and one that was used before
+a fork does not survive it. Here every call opens the file for itself, so that any thread of any process may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+
+import torch
+
+
+def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
+    """Decode frames into uint8 (n, 3, height, width). Whatever the libraries raise comes through."""
+    found, times = (_with_torchcodec if _has_torchcodec() else _with_pyav)(path, numbers, fps)
+    late = [n for n, t in zip(numbers, times, strict=True) if abs(t - n / fps) > 0.5 / fps]
+    if late:
+        raise ValueError(f"frame {late[0]} is not where {fps:g} frames per second put it")
+    return found
+
+
+@cache
+def _has_torchcodec() -> bool:
+    return find_spec("torchcodec") is not None
+
+
+def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
+    from torchcodec.decoders import VideoDecoder
+
+    batch = VideoDecoder(str(path), seek_mode="approximate").get_frames_at(indices=list(numbers))
+    return cast("torch.Tensor", batch.data), batch.pts_seconds.tolist()
+
+
+def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
+    import av
+
+    found: dict[int, tuple[torch.Tensor, float]] = {}
+    wanted, last = set(numbers), max(numbers)
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert stream.time_base is not None
+        # PyAV finds only key frames: go to the last one before, and decode on from there.
+        container.seek(round(min(numbers) / fps / stream.time_base) - 1, backward=True, stream=stream)
+        for picture in container.decode(stream):
+            if picture.pts is None:
+                continue
+            seconds = float(picture.pts * stream.time_base)
+            number = round(seconds * fps)
+            if number in wanted:
+                found[number] = torch.from_numpy(picture.to_ndarray(format="rgb24")).permute(2, 0, 1), seconds
+            if number >= last:
+                break
+    if missing := sorted(wanted - found.keys()):
+        raise ValueError(f"frame {missing[0]} is not there")
+    return torch.stack([found[n][0] for n in numbers]), [found[n][1] for n in numbers]

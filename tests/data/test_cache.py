@@ -1,0 +1,380 @@
+"""The frame cache gives what LeRobot gives, notices every damage, and mends only what is damaged."""
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from holdfast.data import cache as caches
+from holdfast.data import cache_build, cache_spec
+from holdfast.data.batches import Batches, Layout, Lesson
+from holdfast.data.cache import open_cache, plan_bytes
+from holdfast.data.cache_files import CacheFiles
+from holdfast.data.config import CacheConfig
+from holdfast.data.resize import Resize
+from holdfast.data.sampler import Draw
+from holdfast.data.source import ACTION, IMAGES, STATE, Source, open_source
+from holdfast.data.writer import dataset_writer, frame
+from holdfast.errors import HoldfastError
+from holdfast.records import Task
+
+HEAD, FRONT = IMAGES + "head", IMAGES + "front"
+EPISODES, LENGTH = 6, 14  # of the recorded toys
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(cache_spec, "BLOCK", 1)  # every episode is a block
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Blocks built so far: (camera, number)."""
+    done, original = [], cache_build._build
+
+    def build(writer, source, camera, number):
+        done.append((camera.key, number))
+        return original(writer, source, camera, number)
+
+    monkeypatch.setattr(cache_build, "_build", build)
+    return done
+
+
+class Shelf:
+    """A private cache of one toy dataset, opened each time as a new process would."""
+
+    def __init__(self, root, dataset):
+        self.root, self.dataset, self.said = root, dataset, io.StringIO()
+
+    def open(self, kind="raw", resize=None, **options):
+        caches._CHECKED.clear()
+        console = Console(file=self.said, width=10_000)
+        return open_cache(open_source(str(self.dataset)), resize, CacheConfig(str(self.root), kind, **options), console)
+
+    def files(self, kind="raw"):
+        source = open_source(str(self.dataset))
+        return CacheFiles(self.root, cache_spec.make_spec(source, None, kind, 0))
+
+
+@pytest.fixture
+def shelf(toy, tmp_path):
+    return Shelf(tmp_path / "shelf", toy / "reach")
+
+
+def pixels(cache, camera, frames):
+    out = torch.empty(len(frames), 3, *cache.spec.cameras[camera], dtype=torch.uint8)
+    cache.images(camera, torch.as_tensor(frames), out)
+    return out
+
+
+def decoded(source, key):
+    camera = next(c for c in source.cameras if c.key == key)
+    runs = [source.images(camera, np.arange(a, b)) for a, b in zip(source.starts, source.ends, strict=True)]
+    return torch.cat(runs)
+
+
+def record(root, lengths, size=(32, 48)):
+    rng = np.random.default_rng(sum(lengths))
+    names = ("a", "b", "c")
+    with dataset_writer(
+        root, fps=30, names=names, cameras=("head", "front"), height=size[0], width=size[1], robot="x"
+    ) as dataset:
+        for length in lengths:
+            for _ in range(length):
+                images = {c: rng.integers(0, 256, (*size, 3), dtype=np.uint8) for c in ("head", "front")}
+                dataset.add_frame(frame("Go.", rng.normal(size=3), rng.normal(size=3), images))
+            dataset.save_episode()
+
+
+@given(st.lists(st.integers(2, 7), min_size=1, max_size=3), st.integers(1, 12))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_cached_samples_equal_lerobots(lengths, chunk):
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "set"
+        record(root, lengths)
+        deltas = {"action": [i / 30 for i in range(chunk)]}
+        wanted = LeRobotDataset("local/set", root=root, delta_timestamps=deltas, return_uint8=True)
+        source = open_source(str(root))
+        cache = open_cache(source, None, CacheConfig(f"{scratch}/cache", "raw"), Console(quiet=True))
+        lesson = Lesson(Task("go", "Go.", ("left",)), source, np.ones(3, bool), hold=False)
+        batches = Batches([lesson], [cache], Layout(None, tuple(range(chunk)), np.zeros(3, bool)))
+        every = np.arange(sum(lengths))
+        batch = batches.make(Draw(np.zeros_like(every), every, replay=False))
+        batches.close()
+        for i in every:
+            for key in (STATE, ACTION, "action_is_pad", HEAD, FRONT):
+                assert torch.equal(batch[key][i], wanted[int(i)][key]), (i, key)
+
+
+@pytest.mark.parametrize("key", [HEAD, FRONT])
+def test_raw_pixels_are_exactly_the_decoded_ones(shelf, key):
+    source, cache = open_source(str(shelf.dataset)), shelf.open()
+    assert torch.equal(pixels(cache, key, np.arange(EPISODES * LENGTH)), decoded(source, key))
+    np.testing.assert_array_equal(cache.state, source.state)
+    np.testing.assert_array_equal(cache.action, source.action)
+
+
+def test_jpeg_is_close_and_smaller(shelf):
+    raw, jpeg = shelf.open("raw"), shelf.open("jpeg")
+    every = np.random.default_rng(0).permutation(EPISODES * LENGTH)
+    off = (pixels(raw, HEAD, every).int() - pixels(jpeg, HEAD, every).int()).abs().float().mean()
+    assert 0 < off < 4
+    sizes = [shelf.files(kind).pixels(HEAD).stat().st_size for kind in ("raw", "jpeg")]
+    assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "kept"),
+    [
+        (Resize(224, 224, True), (480, 640), (168, 224)),
+        (Resize(224, 224, False), (480, 640), (168, 224)),
+        (Resize(224, 224, True), (480, 848), (127, 224)),
+        (Resize(224, 224, False), (480, 848), (126, 224)),
+        (Resize(224, 224, True), (640, 480), (224, 168)),
+        (Resize(384, 512, False), (480, 640), (384, 512)),
+        (Resize(224, 224, True), (96, 128), (96, 128)),  # enlarging is left to the policy
+    ],
+)
+def test_images_are_kept_at_the_size_the_policy_would_give_them(rule, source, kept):
+    assert rule.shrunk(*source) == kept
+
+
+@pytest.mark.parametrize("source", [(480, 640), (480, 848), (333, 517), (1080, 1920), (97, 31)])
+def test_a_policy_that_gets_kept_images_sees_what_it_would_have_made_itself(source):
+    from lerobot.policies.common.vla_utils import resize_with_pad, resize_with_pad_torch
+
+    from holdfast.data.resize import scale
+    from holdfast.policies.nano.modeling_nano import resize_with_pad as nano
+
+    picture = torch.randint(0, 256, (1, 3, *source), dtype=torch.uint8)
+    for rule, policy in (
+        (Resize(64, 64, True), lambda x: nano(x, 64)),
+        (Resize(64, 64, False), lambda x: resize_with_pad_torch(x, 64, 64)),
+        (Resize(64, 64, False), lambda x: resize_with_pad(x, 64, 64, pad_value=0)),
+    ):
+        kept = scale(picture, rule.shrunk(*source), rule.antialias)
+        error = (policy(kept.float() / 255) - policy(picture.float() / 255)).abs().max()
+        assert error * 255 < 1.01
+
+
+def test_a_second_opening_builds_nothing(shelf, built):
+    shelf.open()
+    assert len(built) == 2 * EPISODES
+    shelf.open()
+    assert len(built) == 2 * EPISODES
+
+
+def test_another_size_or_format_is_another_cache(shelf, built):
+    keys = {c.spec.key for c in (shelf.open(), shelf.open("jpeg"), shelf.open(resize=Resize(16, 16, True)))}
+    assert len(keys) == 3
+    assert shelf.open(resize=Resize(64, 64, True)).spec.key in keys  # no smaller than the dataset: the same as native
+
+
+def hurt(path, place, *, cut=False):
+    if cut:
+        os.truncate(path, place)
+    else:
+        with path.open("r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 4]))
+
+
+@pytest.mark.parametrize("kind", ["raw", "jpeg"])
+def test_a_flipped_bit_is_found_and_only_its_block_built_again(shelf, built, kind):
+    good = pixels(shelf.open(kind), HEAD, np.arange(EPISODES * LENGTH))
+    files = shelf.files(kind)
+    block = files.read_blocks()[HEAD, 3]
+    hurt(files.pixels(HEAD), block.offset + block.size // 2)
+    built.clear()
+    mended = shelf.open(kind)
+    assert built == [(HEAD, 3)]
+    assert shelf.said.getvalue().count("is damaged in 1 of 12 blocks") == 1
+    assert torch.equal(pixels(mended, HEAD, np.arange(EPISODES * LENGTH)), good)
+
+
+@pytest.mark.parametrize("kind", ["raw", "jpeg"])
+def test_a_truncated_file_is_found_and_its_end_built_again(shelf, built, kind):
+    good = pixels(shelf.open(kind, workers=1), FRONT, np.arange(EPISODES * LENGTH))
+    files = shelf.files(kind)
+    lost = max(files.read_blocks().values(), key=lambda b: (b.camera == FRONT, b.offset))
+    hurt(files.pixels(FRONT), lost.offset + 7, cut=True)
+    built.clear()
+    mended = shelf.open(kind)
+    assert built == [(FRONT, lost.number)]
+    assert torch.equal(pixels(mended, FRONT, np.arange(EPISODES * LENGTH)), good)
+
+
+@pytest.mark.parametrize("name", ["state.npy", "action.npy", "cache.json", "blocks.jsonl"])
+def test_damaged_small_files_are_mended_too(shelf, name):
+    state = shelf.open().state.copy()
+    folder = shelf.files().folder
+    hurt(folder / name, (folder / name).stat().st_size // 2)
+    cache = shelf.open()
+    np.testing.assert_array_equal(cache.state, state)
+    assert torch.equal(pixels(cache, HEAD, [5]), decoded(open_source(str(shelf.dataset)), HEAD)[5:6])
+    (folder / name).unlink()
+    np.testing.assert_array_equal(shelf.open().state, state)
+
+
+def test_a_dataset_that_changed_gets_a_cache_of_its_own(shelf, toy, built):
+    before = shelf.open().spec.key
+    shutil.rmtree(shelf.dataset)
+    shutil.copytree(toy / "sweep", shelf.dataset)
+    built.clear()
+    after = shelf.open()
+    assert after.spec.key != before
+    assert len(built) == 2 * EPISODES
+    assert torch.equal(pixels(after, HEAD, [9]), decoded(open_source(str(toy / "sweep")), HEAD)[9:10])
+
+
+def test_the_same_dataset_elsewhere_shares_the_cache(shelf, tmp_path, built):
+    shelf.open()
+    shutil.move(shelf.dataset, tmp_path / "moved")
+    shelf.dataset = tmp_path / "moved"
+    built.clear()
+    shelf.open()
+    assert built == []
+
+
+def test_two_cameras_that_change_places_do_not_share_a_cache(shelf):
+    from dataclasses import replace
+
+    source = open_source(str(shelf.dataset))
+
+    class Swapped(Source):
+        def video_path(self, camera, episode):
+            other = {HEAD: FRONT, FRONT: HEAD}[camera.key]
+            return super().video_path(replace(camera, key=other), episode)
+
+    swapped = Swapped(**{f: getattr(source, f) for f in source.__dataclass_fields__})
+    assert cache_spec.make_spec(swapped, None, "raw", 0).key != cache_spec.make_spec(source, None, "raw", 0).key
+
+
+def test_a_full_disk_keeps_what_was_built(shelf, built, monkeypatch):
+    put, count = cache_build.Writer._put, []
+
+    def full(self, camera, data, place):
+        count.append(camera)
+        if len(count) > 4:
+            raise OSError(28, "No space left on device")
+        put(self, camera, data, place)
+
+    monkeypatch.setattr(cache_build.Writer, "_put", full)
+    with pytest.raises(HoldfastError, match=r"disk is full.*run the same command again"):
+        shelf.open(workers=1)
+    monkeypatch.setattr(cache_build.Writer, "_put", put)
+    built.clear()
+    cache = shelf.open()
+    assert len(built) == 2 * EPISODES - 4
+    assert torch.equal(pixels(cache, FRONT, [50]), decoded(open_source(str(shelf.dataset)), FRONT)[50:51])
+
+
+def test_too_little_room_is_said_before_any_work(shelf, built, monkeypatch):
+    small = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: small)
+    with pytest.raises(HoldfastError, match=r"needs 0\.5 MiB.*0\.0 MiB are free.*--cache\.format=jpeg"):
+        shelf.open()
+    assert built == []
+
+
+@pytest.mark.parametrize(("raw", "free", "chosen"), [(10, 20, "raw"), (10, 19, "jpeg"), (2**40, 2**50, "jpeg")])
+def test_raw_is_chosen_where_it_fits(raw, free, chosen):
+    assert cache_spec.choose_format(raw, free) == chosen
+
+
+def test_with_auto_a_cache_that_is_there_decides(shelf, built):
+    shelf.open("jpeg")
+    built.clear()
+    assert shelf.open("auto").spec.format == "jpeg"
+    assert built == []
+
+
+def test_the_size_is_known_from_the_header(shelf):
+    assert plan_bytes(shelf.dataset, None, CacheConfig(str(shelf.root), "raw")) == shelf.files().spec.bytes
+    assert plan_bytes(shelf.dataset / "nowhere", None, CacheConfig()) == 0
+
+
+def test_a_recording_that_lost_frames_is_refused(shelf, built):
+    import pyarrow.parquet as pq
+
+    path = next((shelf.dataset / "meta/episodes").rglob("*.parquet"))
+    table = pq.read_table(path)
+    name = f"videos/{HEAD}/to_timestamp"
+    ends = np.array(table[name].to_pylist())
+    ends[2] -= 1 / 30
+    pq.write_table(table.set_column(table.column_names.index(name), name, [ends]), path)
+    with pytest.raises(HoldfastError, match=r"cannot be trained on: .*head, episode 2: .*13 for 14.*do not belong"):
+        shelf.open()
+    assert built == []
+
+
+def builder(shelf, log, kill=0):
+    """Build in a process of its own, which dies after `kill` finished blocks; returns its number."""
+    child = os.fork()
+    if child:
+        return child
+    build, finished, count = cache_build._build, CacheFiles.finished, []
+
+    def logged(writer, source, camera, number):
+        with log.open("a") as file:
+            file.write(f"{camera.key} {number}\n")
+        return build(writer, source, camera, number)
+
+    def dying(self, block):
+        finished(self, block)
+        count.append(block)
+        if len(count) == kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    cache_build._build, CacheFiles.finished = logged, dying
+    shelf.open("jpeg", workers=1)
+    os._exit(0)
+
+
+def end(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_killed_build_goes_on_and_two_at_once_share_the_work(shelf, tmp_path):
+    first, then = tmp_path / "first.log", tmp_path / "then.log"
+    assert end(builder(shelf, first, kill=5)) == -signal.SIGKILL
+    done = len(shelf.files("jpeg").read_blocks())
+    assert 5 <= done < 2 * EPISODES
+    both = [builder(shelf, then) for _ in range(2)]
+    assert [end(child) for child in both] == [0, 0]
+    lines = then.read_text().splitlines()
+    assert len(lines) == len(set(lines)) == 2 * EPISODES - done  # the rest, and nothing twice
+    fresh = Shelf(tmp_path / "fresh", shelf.dataset)
+    every = np.arange(EPISODES * LENGTH)
+    assert torch.equal(pixels(shelf.open("jpeg"), FRONT, every), pixels(fresh.open("jpeg"), FRONT, every))
+
+
+def test_reading_needs_no_lerobot():
+    code = (
+        "import sys, holdfast.data.batches, holdfast.data.cache; assert not {'lerobot', 'datasets'} & set(sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_cache_opened_before_a_fork_is_read_after_it(shelf):
+    cache = shelf.open("jpeg")
+    wanted = int(pixels(cache, HEAD, [3, 60]).sum()) % 251
+    child = os.fork()
+    if not child:
+        os._exit(int(pixels(cache, HEAD, [3, 60]).sum()) % 251)
+    assert end(child) == wanted
