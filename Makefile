@@ -31,7 +31,7 @@ test: check
 	$(RUN)/pytest -m "not gpu"
 
 quickstart: setup
-	$(RUN)/holdfast quickstart
+	$(RUN)/holdfast run quickstart
 
 bench: setup
 	$(RUN)/python benchmarks/engine.py

@@ -11,6 +11,7 @@ from holdfast import __version__
 from holdfast.errors import HoldfastError, unknown
 
 COMMANDS = {
+    "run": "a named experiment from the first demonstration to the report: quickstart, single_arm, ...",
     "train": "train a policy on a stream of tasks, one stage after the other",
     "doctor": "look for faults in datasets before they cost a training run",
     "export": "the episodes a run keeps for replay, as a LeRobot dataset",
@@ -22,7 +23,6 @@ COMMANDS = {
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
     "twin": "scores and pictures of the simulated cell's tasks under scripted policies",
-    "quickstart": "forgetting and its cure on a small generated stream, in minutes on a CPU",
 }
 
 HELP = """\
@@ -33,7 +33,7 @@ usage: holdfast COMMAND [--help] [options]
 {commands}
 
 start here:
-  holdfast quickstart                      see it work on a CPU
+  holdfast run quickstart                  see it work on a CPU in ten minutes
   holdfast doctor my_dataset               check your data
   holdfast train --stream=tasks.toml       train; run it again after a crash
 """

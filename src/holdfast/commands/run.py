@@ -23,8 +23,8 @@ from holdfast.recipes.recipe import Command, Recipe
 
 _HELP = """\
 Carry out a named experiment from the first demonstration to the report: record (if needed), train, evaluate, report.
-It runs ordinary holdfast commands, printed as they start; whatever they print goes to OUTPUT/logs. Killed? Run it again:
-what is done is skipped, what was begun goes on.
+It runs ordinary holdfast commands, printed as they start; whatever they print goes to OUTPUT/logs. Killed? Run it
+again: what is done is skipped, what was begun goes on.
 
 recipes:
   quickstart      three twin tasks without and with replay, ten minutes on two cores, no GPU
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("recipe", help="its name")
     parser.add_argument("--output", type=Path, help="folder of everything it makes (runs/RECIPE)")
-    parser.add_argument("--seed", type=int, default=1, help="of demonstrations and training (1)")
+    parser.add_argument("--seed", type=int, default=1, help="of demonstrations and training (1; the base has its own)")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
     args = parser.parse_args(argv)
     console = Console(highlight=False)
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
     output = args.output or Path("runs") / args.recipe
     if args.recipe == "base":
-        return _base(output, args.seed, args.dry_run, console)
+        return _base(output, args.dry_run, console)
     if args.recipe not in RECIPES:
         raise unknown("recipe", args.recipe, (*RECIPES, "base"))
     recipe = RECIPES[args.recipe](output, args.seed)
@@ -144,10 +144,10 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
     console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. The runs: {', '.join(map(str, recipe.runs))}")
 
 
-def _base(output: Path, seed: int, dry_run: bool, console: Console) -> int:
+def _base(output: Path, dry_run: bool, console: Console) -> int:
     from holdfast.recipes.base import BaseConfig, make_base
 
-    config = BaseConfig(seed=seed)
+    config = BaseConfig()
     if dry_run:
         print(f"{config.episodes} episodes of the playground, {config.train.steps} steps, into {output}")
         return 0

@@ -18,7 +18,11 @@ _STAND_INS = {"vmin": "q01", "vmax": "q99"}
 
 
 def read_norm_stats(path: Path, dimensions: int) -> Space:
-    """Read a norm_stats.json as a space of `dimensions` dimensions; what pads it to the network's width is dropped."""
+    """Read a norm_stats.json, or the one in a folder, as a space of `dimensions` dimensions.
+
+    What pads it to the network's width is dropped.
+    """
+    path = path / "norm_stats.json" if path.is_dir() else path
     try:
         content = json.loads(path.read_text())
     except OSError as error:
@@ -32,6 +36,15 @@ def read_norm_stats(path: Path, dimensions: int) -> Space:
             raise HoldfastError(f"{path} is no norm_stats.json: it has no table {feature!r}.")
         features[feature] = _stats(tables[feature], dimensions, f"{path}: {feature!r}")
     return Space(features["state"], features["actions"])
+
+
+def write_norm_stats(path: Path, space: Space) -> None:
+    """Write a space as a norm_stats.json; what counts for `read_norm_stats` comes back as it was."""
+    tables = {
+        feature: {name: list(getattr(stats, column)) for column, name in _NAMES.items()}
+        for feature, stats in (("state", space.state), ("actions", space.action))
+    }
+    path.write_text(json.dumps({"norm_stats": tables}, indent=1))
 
 
 def _stats(table: dict[str, Any], dimensions: int, where: str) -> Stats:

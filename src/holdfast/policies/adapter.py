@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from holdfast.data.source import Source
 from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
-from holdfast.policies.config import PolicyChoice
+from holdfast.policies.config import PolicyChoice, resolve
 
 WEIGHTS = "model.safetensors"
 
@@ -122,6 +122,8 @@ class Adapter:
 def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapter:
     """Build the policy a run starts from; with the same seed it is the same to the last bit."""
     register_third_party_plugins()
+    if choice.path:
+        choice = replace(choice, path=resolve(choice.path))
     config = _config(choice, device)
     config.push_to_hub = False
     # One meaning of a normalized number for every policy: the one that is audited and stored.

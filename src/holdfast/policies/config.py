@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from holdfast.errors import HoldfastError
+
+# Policies that come with the package; `holdfast run base` makes them.
+SHIPPED = {"nano-base": Path(__file__).parent / "nano" / "base"}
 
 
 @dataclass(frozen=True)
@@ -13,10 +17,15 @@ class PolicyChoice:
 
     # A policy type that LeRobot knows: nano, act, diffusion, smolvla, pi05, ...
     type: str = "nano"
-    # A saved policy to start from, a folder or a hub id; its type is the one it was saved with.
+    # A saved policy to start from: nano-base, a folder or a hub id; its type is the one it was saved with.
     path: str | None = None
     # Filled from the other --policy.* flags.
     options: dict[str, str] = field(default_factory=dict)
+
+
+def resolve(path: str) -> str:
+    """Where a policy lies: one that comes with the package goes by its name."""
+    return str(SHIPPED.get(path, path))
 
 
 @dataclass(frozen=True)

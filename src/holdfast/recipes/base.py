@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,15 +25,16 @@ from rich.console import Console
 from holdfast.data.source import ACTION, IMAGES, STATE
 from holdfast.embodiment import EMBODIMENTS
 from holdfast.errors import HoldfastError
+from holdfast.norm.released import write_norm_stats
 from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Space, calibrated_space, widen
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
+from holdfast.policies.device import choose_device
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.modeling_nano import NanoPolicy
 from holdfast.progress import progress_bar
 from holdfast.train.config import NormConfig, OptimConfig
-from holdfast.train.engine import choose_device
 from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.skills.generate import Episode, demonstrate
@@ -44,19 +46,19 @@ ROBOT = EMBODIMENTS["piper_x_pair"]
 class BaseConfig:
     """Scale of the pretraining; the shipped base was made with these numbers."""
 
-    episodes: int = 6000
+    episodes: int = 4000
     size: int = 96  # pixels a side, as rendered
     every: int = 3  # control steps between two images
     processes: int = 14
     device: str = "cuda"
     seed: int = 0
     # Width 128 is what a laptop can train; the base then has 2 M parameters, 8 MB.
-    policy: dict[str, int] = field(
+    policy: dict[str, Any] = field(
         default_factory=lambda: {"width": 128, "heads": 4, "encoder_layers": 2, "decoder_layers": 3}
     )
     train: PretrainConfig = field(
         default_factory=lambda: PretrainConfig(
-            steps=12_000,
+            steps=5000,
             batch_size=512,
             sizes=(64, 96),
             seed=0,
@@ -73,9 +75,8 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
     device = choose_device(config.device)
     started = time.monotonic()
     episodes = collect(range(config.seed, config.seed + config.episodes), config, console)
-    console.print(
-        f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {_count(e.skill for e in episodes)}"
-    )
+    skills = dict(sorted(Counter(e.skill for e in episodes).items()))
+    console.print(f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {skills}")
     experience = lay_out(episodes, config.every)
     adapter = new_policy(config, device)
     space = measure(episodes, adapter)
@@ -89,12 +90,12 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
 
         pretrain(adapter, space, experience.to(device), config.train, device, report)
     adapter.save(output, space)
-    (output / "normalization.json").write_text(json.dumps(space.to_json(), indent=1))
+    write_norm_stats(output / "norm_stats.json", space)
     provenance = {
         "config": asdict(config),
         "episodes": len(episodes),
         "frames": len(experience.frames),
-        "skills": _count(e.skill for e in episodes),
+        "skills": skills,
         "instructions": sorted({e.instruction for e in episodes}),
         "seconds": round(time.monotonic() - started),
     }
@@ -172,7 +173,3 @@ def measure(episodes: Sequence[Episode], adapter: Adapter) -> Space:
     measured = Space(running[STATE].finish(), running[ACTION].finish())
     declared = calibrated_space(ROBOT, layout.relative, horizon)
     return widen(measured, declared, ROBOT.names, NormConfig().floor)
-
-
-def _count(names: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(names).items()))

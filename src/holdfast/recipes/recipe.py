@@ -52,14 +52,14 @@ class Recipe:
 
     def parts(self, cores: int) -> list[list[Command]]:
         """The commands in order; those of one part run side by side on so many cores."""
-        parts = [[("train", *flags(config))] for config in self.train]
-        several = [[command for part in parts for command in part]]
+        parts: list[list[Command]] = []
         if self.record:
-            several.insert(0, [self._recording(task, max(1, cores // len(self.tasks))) for task in self.tasks])
+            parts.append([self._recording(task, max(1, cores // len(self.tasks))) for task in self.tasks])
+        parts.append([("train", *flags(config)) for config in self.train])
         if self.evaluate:
-            several.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
-            several.append([("report", *map(str, self.runs))])
-        return several
+            parts.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
+            parts.append([("report", *map(str, self.runs))])
+        return parts
 
     def _recording(self, task: str, processes: int) -> Command:
         assert self.record
@@ -80,7 +80,7 @@ class Recipe:
 
 def flags(config: TrainConfig) -> tuple[str, ...]:
     """The flags of `holdfast train` that give a config, without those that are the default."""
-    return tuple(_flags(config, TrainConfig(stream=config.stream), "")) + (f"--stream={config.stream}",)
+    return (f"--stream={config.stream}", *_flags(config, TrainConfig(stream=config.stream), ""))
 
 
 def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:

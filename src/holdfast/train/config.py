@@ -60,7 +60,8 @@ class NormConfig:
 
     # per-task (I), frozen-first (II, the paper's best), mixed (III), calibrated (IV, from the embodiment).
     strategy: str = "frozen-first"
-    # A norm_stats.json (openpi, the paper's released code) that takes the place of the first task's statistics.
+    # A norm_stats.json (openpi, the paper's released code), a folder that holds one, or nano-base: takes the place of
+    # the first task's statistics, so that a pretrained policy goes on in the space it knows.
     stats: str = ""
     # Every dimension gets at least this share of the embodiment's range; 0 switches the rule off.
     floor: float = 0.2

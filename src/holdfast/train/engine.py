@@ -24,6 +24,7 @@ from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, wid
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
+from holdfast.policies.config import resolve
 from holdfast.policies.device import choose_device
 from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer, Kept
@@ -180,7 +181,7 @@ def settle_normalization(
         known = Normalization(config.strategy, calibrated=declared)
         if config.stats:
             names = data.new[0].source.names
-            given = read_norm_stats(Path(config.stats), len(names))
+            given = read_norm_stats(Path(resolve(config.stats)), len(names))
             known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
     normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
     for lesson in data.new:

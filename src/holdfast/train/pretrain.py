@@ -1,13 +1,13 @@
 """Trains a base policy on many short episodes held in memory; what a stream starts from, as pi0.5 is for the paper.
 
-Unlike a stage of a stream it has no buffer, no dataset and no resume: minutes on a GPU, once, by whoever makes the base.
+Unlike a stage of a stream it has no buffer, no dataset and no resume: minutes on a GPU, by whoever makes the base.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -41,8 +41,14 @@ class Experience:
 
     def to(self, device: str) -> Experience:
         """The same with its tensors on a device."""
-        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in vars(self).items()}
-        return Experience(**moved)
+        return replace(
+            self,
+            states=self.states.to(device),
+            actions=self.actions.to(device),
+            frames=self.frames.to(device),
+            frame_step=self.frame_step.to(device),
+            frame_end=self.frame_end.to(device),
+        )
 
     def batch(self, rng: np.random.Generator, count: int, chunk: int) -> Batch:
         """Frames drawn uniformly, with the chunk of actions that follows each."""
@@ -97,7 +103,7 @@ def pretrain(
         state.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             loss = adapter.loss(preprocess(batch), None).total
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(state.parameters.values(), config.optim.clip)
         state.optimizer.step()
         if state.average:
