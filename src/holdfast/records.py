@@ -98,25 +98,31 @@ class Stream:
 
 @dataclass(frozen=True)
 class Trial:
-    """One attempt at a task by one checkpoint, whoever judged it."""
+    """One attempt at a task by one checkpoint, whoever judged it.
+
+    `source` says who did: "twin", where `seed` and `level` name the layout, or "operator", with the operator's name.
+    `times` holds the seconds from the start after which a milestone was first reached, also where it was lost again.
+    `policy` and `normalization` are hashes of the weights and of the space the policy acted in; `video` is a path
+    relative to the run's folder; `when` is in Unix time. A trial that is not `valid` (a cable came loose) never counts.
+    """
 
     task: str
     stage: int
     milestones: tuple[str, ...]
     penalties: dict[str, int] = field(default_factory=dict)
     final: bool = True
-    source: str = ""  # who judged: "twin" or "operator"
+    source: str = ""
     notes: str = ""
     run: str = ""
     seed: int | None = None
     level: str = ""
     operator: str = ""
-    times: dict[str, float] = field(default_factory=dict)  # milestone -> seconds from the start
+    times: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     score: float | None = None
-    video: str = ""  # path relative to the run folder
-    policy: str = ""  # hash of the weights
-    normalization: str = ""  # hash of the space used
+    video: str = ""
+    policy: str = ""
+    normalization: str = ""
     valid: bool = True
     when: float = 0.0
 

@@ -1,53 +1,184 @@
-"""Every attempt of a run in one SQLite file, append-only."""
+"""All trials of a run in one SQLite file: rows are added, never changed; what was reported as written stays written.
+
+The file is shared: an evaluation, a second one beside it and an operator's console may write at once. It is in WAL mode
+with synchronous=FULL, so a trial whose `add` has returned survives a kill and a power cut; at about one trial a second
+the wait for the disk costs nothing. Triggers refuse UPDATE and DELETE from whatever program: a correction is a new row
+that supersedes an old one, and both can be read forever.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
+from holdfast.errors import HoldfastError, unknown
 from holdfast.records import Matrix, Trial
 
+VERSION = 1
+_PATIENCE = 60.0  # seconds to wait for another writer
 _JSON = ("milestones", "penalties", "times")
-_NAMES = tuple(f.name for f in fields(Trial))
+_FLAGS = ("final", "valid")
+_COLUMNS = tuple(field.name for field in fields(Trial))
+_SCHEMA = """
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,
+    run TEXT NOT NULL, task TEXT NOT NULL, stage INTEGER NOT NULL,
+    source TEXT NOT NULL, seed INTEGER, level TEXT NOT NULL, operator TEXT NOT NULL,
+    milestones TEXT NOT NULL, times TEXT NOT NULL, penalties TEXT NOT NULL, final INTEGER NOT NULL,
+    seconds REAL NOT NULL, score REAL, video TEXT NOT NULL, policy TEXT NOT NULL, normalization TEXT NOT NULL,
+    notes TEXT NOT NULL, valid INTEGER NOT NULL, "when" REAL NOT NULL,
+    supersedes INTEGER UNIQUE REFERENCES trials (id)
+);
+-- An evaluation that is started again cannot count a layout twice. Operators have no seed and repeat at will.
+CREATE UNIQUE INDEX once ON trials (task, stage, seed, source, policy) WHERE seed IS NOT NULL AND supersedes IS NULL;
+CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never changed'); END;
+CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END;
+"""
+_INSERT = (
+    f"INSERT INTO trials ({', '.join(f'"{name}"' for name in _COLUMNS)}, supersedes) "
+    f"VALUES ({', '.join('?' * (len(_COLUMNS) + 1))}) ON CONFLICT DO NOTHING RETURNING id"
+)
+_SAME = (
+    "SELECT id FROM trials "
+    "WHERE task = ? AND stage = ? AND seed = ? AND source = ? AND policy = ? AND supersedes IS NULL"
+)
 
 
 class Trials:
-    """The trials of one run."""
+    """The trials of one run. Every call is a transaction of its own; other processes see it at once."""
 
     def __init__(self, path: Path) -> None:
-        self._file = sqlite3.connect(path)
-        self._file.execute("PRAGMA journal_mode=WAL")
-        columns = ", ".join(f'"{name}"' for name in _NAMES)
-        self._file.execute(f"CREATE TABLE IF NOT EXISTS trial (id INTEGER PRIMARY KEY, {columns})")
+        """Open the file, and make it where there is none."""
+        self._path = path
+        with self._explained():
+            # Autocommit: transactions are begun and ended by name, where they are needed.
+            self._file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+            self._begin()
+        self._file.row_factory = sqlite3.Row
 
-    def add(self, trial: Trial) -> int:
-        """Append one trial and return its number."""
-        row = {k: json.dumps(v) if k in _JSON else v for k, v in asdict(trial).items()}
-        marks = ", ".join("?" * len(row))
-        columns = ", ".join(f'"{name}"' for name in row)
-        with self._file:
-            cursor = self._file.execute(f"INSERT INTO trial ({columns}) VALUES ({marks})", tuple(row.values()))
-        return int(cursor.lastrowid or 0)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, trial: Trial, supersedes: int | None = None) -> int:
+        """Write a trial and return its number; one that is there already keeps its number and is not written again.
+
+        Args:
+            trial: What happened. Without a time of its own it gets the present one.
+            supersedes: Number of the trial that this one corrects.
+        """
+        if trial.valid and trial.score is None:
+            raise HoldfastError(
+                f"A trial of {trial.task!r} has no score. Score it with its rubric, or mark it not valid."
+            )
+        values = [_stored(name, getattr(trial, name)) for name in _COLUMNS]
+        values[_COLUMNS.index("when")] = trial.when or time.time()
+        with self._explained():
+            written = self._file.execute(_INSERT, [*values, supersedes]).fetchall()
+            if written:
+                return int(written[0][0])
+            if supersedes is not None:
+                raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
+            key = (trial.task, trial.stage, trial.seed, trial.source, trial.policy)
+            return int(self._file.execute(_SAME, key).fetchone()[0])
+
+    def numbered(self, task: str | None = None, stage: int | None = None) -> dict[int, Trial]:
+        """The trials as they stand, corrections in the place of what they correct, by number."""
+        query = "SELECT * FROM trials t WHERE NOT EXISTS (SELECT 1 FROM trials c WHERE c.supersedes = t.id)"
+        wanted = {name: value for name, value in (("task", task), ("stage", stage)) if value is not None}
+        query += "".join(f" AND t.{name} = ?" for name in wanted)
+        with self._explained():
+            rows = self._file.execute(f"{query} ORDER BY t.id", tuple(wanted.values())).fetchall()
+        return {row["id"]: Trial(**{name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
 
     def all(self, task: str | None = None, stage: int | None = None) -> list[Trial]:
-        """The trials in the order they were added, of one task or stage if asked."""
-        columns = ", ".join(f'"{name}"' for name in _NAMES)
-        query = f"SELECT {columns} FROM trial WHERE task = coalesce(?, task) AND stage = coalesce(?, stage) ORDER BY id"
-        found = []
-        for row in self._file.execute(query, (task, stage)):
-            values = {k: json.loads(v) if k in _JSON else v for k, v in zip(_NAMES, row, strict=True)}
-            values |= {"milestones": tuple(values["milestones"]), "final": bool(values["final"])}
-            found.append(Trial(**values | {"valid": bool(values["valid"])}))
-        return found
+        """The trials as they stand, in the order in which they were written."""
+        return list(self.numbered(task, stage).values())
 
     def matrix(self, names: Sequence[str]) -> Matrix:
-        """Scores of the valid trials by task and stage."""
-        cells: dict[tuple[int, int], tuple[float, ...]] = {}
+        """Scores of the valid trials by task and stage, as `names` number the tasks.
+
+        Where a stage was trained anew, the trials of its earlier weights no longer count.
+        """
+        cells: dict[tuple[int, int], list[Trial]] = {}
         for trial in self.all():
-            if trial.valid and trial.task in names and trial.score is not None:
-                key = names.index(trial.task) + 1, trial.stage
-                cells[key] = (*cells.get(key, ()), trial.score)
-        return Matrix(tuple(names), cells)
+            if trial.task not in names:
+                raise unknown("task of the run in its trials", trial.task, names)
+            if trial.valid:
+                cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial)
+        return Matrix(tuple(names), {key: _scores(cells[key]) for key in sorted(cells)})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _begin(self) -> None:
+        if self._file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")
+        self._file.execute("PRAGMA foreign_keys = ON")  # a correction names a trial that exists
+        found = self._version()
+        if found == 0:
+            self._create()
+        elif found > VERSION:
+            raise HoldfastError(
+                f"{self._path} was written by a newer Holdfast (form {found}; this one reads {VERSION}). Update it."
+            )
+
+    def _create(self) -> None:
+        self._file.execute("BEGIN IMMEDIATE")  # of two processes one makes the tables, the other finds them made
+        if self._version() == 0:
+            for statement in _statements(_SCHEMA):
+                self._file.execute(statement)
+            self._file.execute(f"PRAGMA user_version = {VERSION}")
+        self._file.execute("COMMIT")
+
+    def _version(self) -> int:
+        return int(self._file.execute("PRAGMA user_version").fetchone()[0])
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise HoldfastError(
+                f"{self._path} cannot be used: {error}. Is its folder there and writable, and the disk not full?"
+            ) from error
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Single statements of a script: `executescript` would end the transaction it runs in."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _scores(trials: list[Trial]) -> tuple[float, ...]:
+    newest = next((trial.policy for trial in reversed(trials) if trial.policy), "")
+    return tuple(float(t.score) for t in trials if t.policy in ("", newest) and t.score is not None)
+
+
+def _stored(name: str, value: Any) -> Any:
+    return json.dumps(value) if name in _JSON else value
+
+
+def _read(name: str, value: Any) -> Any:
+    if name in _JSON:
+        value = json.loads(value)
+    if name in _FLAGS:
+        return bool(value)
+    return tuple(value) if name == "milestones" else value
