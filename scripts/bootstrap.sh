@@ -42,11 +42,11 @@ ldconfig -p | grep -q 'libEGL.so.1' || missing+=(libegl1)
 ldconfig -p | grep -q 'libOSMesa.so' || missing+=(libosmesa6)
 ldconfig -p | grep -q 'libavcodec.so' || missing+=(ffmpeg)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
-if [ ${#missing[@]} -gt 0 ]; then
-  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] &&
-    apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq "${missing[@]}" >/dev/null 2>&1; then
-    echo "Installed ${missing[*]}."
-  else
-    echo "Missing system libraries. Please run: sudo apt-get install ${missing[*]}" >&2
-  fi
+failed=("${missing[@]}")
+if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] && apt-get update -qq >/dev/null 2>&1; then
+  failed=()
+  for package in "${missing[@]}"; do # one by one: Ubuntu has no chromium but as a snap, and that must not cost the rest
+    if apt-get install -y -qq "$package" >/dev/null 2>&1; then echo "Installed $package."; else failed+=("$package"); fi
+  done
 fi
+[ ${#failed[@]} -eq 0 ] || echo "Missing system packages. Please run: sudo apt-get install ${failed[*]}" >&2

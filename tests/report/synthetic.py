@@ -104,6 +104,7 @@ def _write_training(folder, method, tasks):
             for t in (tasks[:number] if method == "er" else [])
         ]
         (stage / "checkpoint" / "buffer.json").write_text(json.dumps({"ratio": 0.2, "tasks": kept}))
+        (stage / "checkpoint" / "manifest.json").write_text("{}")
         for task in learned:
             rows = [_dimension(f"left_joint_{d}.pos", d, number) for d in range(1, 7)]
             events.append({"time": 0.0, "stage": number, "event": "open", "dataset": task.name, "root": "data"})

@@ -94,5 +94,5 @@ def test_wrong_folders_are_explained(tmp_path):
     with pytest.raises(HoldfastError, match=r"heldout\.json is about the tasks \['other'\]"):
         gather([folder])
     (folder / "run.yaml").write_text("config: {}")
-    with pytest.raises(HoldfastError, match=r"run\.yaml cannot be read"):
+    with pytest.raises(HoldfastError, match=r"run\.yaml is not as"):
         gather([folder])

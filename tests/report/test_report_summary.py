@@ -76,6 +76,14 @@ def test_a_task_breaks_where_most_is_lost(tmp_path):
     assert new["rows"][0]["shares"] == [None]
 
 
+def test_a_task_that_was_never_learned_does_not_hold(tmp_path):
+    folder = write_run(tmp_path / "er", names=NAMES[:2], evaluated=False)
+    stored = Trials(folder / "trials.sqlite")
+    for stage in (1, 2):
+        stored.add(Trial(NAMES[0], stage, (), source="twin", seed=0, score=0.0))
+    assert summary(gather([folder]))["runs"][0]["milestones"][0]["kept"] == {"state": "never learned"}
+
+
 def test_replay_is_accounted_per_task_and_stage(numbers):
     last = numbers["runs"][1]["replay"][-1]
     assert (last["steps"], last["replay_steps"]) == (400, 80)

@@ -87,7 +87,7 @@ def carry_out(part: list[Command], logs: Path, console: Console) -> None:
     """Run the commands of one part side by side; the first failure stops the others and is shown."""
     logs.mkdir(parents=True, exist_ok=True)
     for command in part:
-        console.print(f"[bold]{_shown(command)}[/bold]", soft_wrap=True)
+        console.print(Text(_shown(command), "bold"), soft_wrap=True)
     with _started(part, logs) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         began = time.monotonic()
         while any(job.process.poll() is None for job in jobs):

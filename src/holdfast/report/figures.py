@@ -147,6 +147,8 @@ def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
             axes.set_ylim(0, 103)
         else:
             axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
+            low, high = axes.get_ylim()
+            axes.set_ylim(min(low, -10), max(high, 10))  # a change of a point must not look like a cliff
         _legend(axes, shown)
         yield _finish(canvas, f"trace-{short.lower()}", "traces", f"{short}, {long}")
 

@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from holdfast.errors import HoldfastError
+from holdfast.evaluate.folder import read_run
 from holdfast.evaluate.trials import Trials
-from holdfast.records import Matrix, Milestone, Penalty, Task, Trial
+from holdfast.records import Matrix, Task, Trial
 
 # These two have no sequence of stages: all their scores belong to one row, written as that of the last stage.
 WITHOUT_STAGES = {"joint": "all at once", "finetune": "each alone"}
@@ -86,59 +87,37 @@ def gather(paths: Sequence[Path]) -> tuple[Run, ...]:
 
 
 def _read(path: Path) -> Run:
-    config, tasks = _settings(path)
-    method, names = str(config.get("method", "unknown")), [task.name for task in tasks]
-    matrix = Matrix(tuple(names), {})
-    trials: tuple[Trial, ...] = ()
-    if (path / "trials.sqlite").exists():
-        stored = Trials(path / "trials.sqlite")
-        matrix = _in_rows(stored.matrix(names), method)
-        trials = _trials_in_rows(stored.all(), names, method)
-    heldout = None
+    folder = read_run(path)
+    trials: Sequence[Trial] = ()
+    matrix, heldout = Matrix(folder.names, {}), None
+    if folder.trials.exists():
+        with Trials(folder.trials) as stored:
+            matrix, trials = _in_one_row(folder.arranged(stored.matrix(folder.names))), stored.all()
     if (path / "heldout.json").exists():
-        heldout = _in_rows(_heldout(path / "heldout.json", names), method)
+        heldout = _in_one_row(folder.arranged(_heldout(path / "heldout.json", list(folder.names))))
     return Run(
         path=path,
         name=path.resolve().name,
-        method=method,
-        tasks=tasks,
-        config=config,
+        method=folder.method,
+        tasks=folder.tasks,
+        config=yaml.safe_load((path / "run.yaml").read_text())["config"],
         matrix=matrix,
-        trials=trials,
+        trials=_counted(trials, list(folder.names), folder.method),
         heldout=heldout,
         audits=_audits(path / "audit.jsonl"),
-        stages=tuple(_stage(folder) for folder in sorted((path / "stages").glob("[0-9]*-*"))),
+        stages=tuple(_stage(found) for found in sorted((path / "stages").glob("[0-9]*-*"))),
     )
 
 
-def _settings(path: Path) -> tuple[dict[str, Any], tuple[Task, ...]]:
-    file = path / "run.yaml"
-    if not file.exists():
-        raise HoldfastError(f"{path} is not a run: it has no run.yaml. Give a folder that `holdfast train` wrote to.")
-    try:
-        content = yaml.safe_load(file.read_text())
-        return content["config"], tuple(_task(table) for table in content["tasks"])
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"{file} cannot be read ({error}). Restore it, or train into another folder.") from None
-
-
-def _task(table: dict[str, Any]) -> Task:
-    milestones = tuple(Milestone(m["name"], m["text"], tuple(m["needs"])) for m in table["milestones"])
-    penalties = tuple(Penalty(**p) for p in table["penalties"])
-    return Task(**{**table, "arms": tuple(table["arms"]), "milestones": milestones, "penalties": penalties})
-
-
-def _in_rows(matrix: Matrix, method: str) -> Matrix:
-    """Write the scores of a method without stages into the last row; a lone task counts in its own stage only."""
-    if method not in WITHOUT_STAGES:
+def _in_one_row(matrix: Matrix) -> Matrix:
+    """Scores of tasks trained alone, which are nothing but a baseline, as the one row that the report shows of them."""
+    if not matrix.baseline:
         return matrix
-    last = len(matrix.tasks)
-    mine = {i: scores for (i, j), scores in matrix.cells.items() if j == (i if method == "finetune" else 1)}
-    return Matrix(matrix.tasks, {(i, last): scores for i, scores in mine.items()})
+    return Matrix(matrix.tasks, {(i, len(matrix.tasks)): scores for i, scores in matrix.baseline.items()})
 
 
-def _trials_in_rows(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
-    """The trials that `Trials.matrix` counts, with their stages as `_in_rows` has them.
+def _counted(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
+    """The trials behind the cells of a run's matrix, with the stage of their row.
 
     Those are the valid ones, and where a stage was trained anew, only those of its newest weights.
     """

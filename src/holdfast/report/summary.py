@@ -16,7 +16,7 @@ from holdfast.report.gather import WITHOUT_STAGES, Run
 
 type Plain = dict[str, Any]
 
-_NOTABLE = 0.05  # a milestone's share must fall by more than this before a task is said to break there
+_NOTABLE = 0.05  # a smaller share of trials says neither that a task was learned nor that it broke
 
 
 def summary(runs: Sequence[Run]) -> Plain:
@@ -133,6 +133,8 @@ def _milestones(run: Run, i: int) -> Plain:
 
 def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
     """The milestone at which most is lost beyond what was lost before it, if anything is."""
+    if max(then.values()) <= _NOTABLE:
+        return {"state": "never learned"}
     fallen = {name: then[name] - now[name] for name in then}
     before = dict(zip(fallen, [0.0, *fallen.values()], strict=False))
     worst = max(fallen, key=lambda name: fallen[name] - before[name])
