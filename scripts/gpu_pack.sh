@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Collects into wheels/ what a GPU machine without network needs beside a torch image (torch, torchvision, numpy, pandas,
+# Collects into wheels/ what a GPU machine without network needs beside an image of torch (with torchvision, pillow, numpy, pandas,
 # pyarrow, opencv and safetensors are taken to be there), in the versions of the lock, and the GL loader for rendering;
 # packed into one archive, which is a third smaller than the wheels. There: source wheels/activate.sh
 # Usage: gpu_pack.sh VENV_BIN
 set -euo pipefail
 bin=$1
 names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyyaml-include gymnasium farama-notifications
-  cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av torchcodec jsonlines termcolor rich
-  markdown-it-py mdurl pygments deepdiff mujoco mujoco-core glfw pyopengl pillow jinja2 markupsafe matplotlib contourpy
+  cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av jsonlines termcolor rich
+  markdown-it-py mdurl pygments deepdiff mujoco mujoco-core glfw pyopengl jinja2 markupsafe matplotlib contourpy
   cycler fonttools kiwisolver pyparsing)
 rm -rf wheels && mkdir -p wheels
 "$bin/uv" export --quiet --frozen --no-dev --no-hashes --no-emit-workspace >wheels/all.txt
 for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
 "$bin/python" -m pip install --quiet --no-deps --only-binary=:all: --no-compile --target wheels/site --requirement wheels/pack.txt
-tar -C wheels -cJf wheels/site.tar.xz site && rm -r wheels/site
+tar -C wheels -I 'xz -T0 -4' -cf wheels/site.tar.xz site && rm -r wheels/site
 
 mkdir wheels/gl
 if command -v apt-get >/dev/null; then
