@@ -1,6 +1,7 @@
 """Written episodes are those of their sources to the last bit, however the cameras are stored."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,6 +88,12 @@ def test_stored_images_other_columns_and_words_are_kept(stored_images, tmp_path)
     assert json.loads((less.root / export.PROVENANCE).read_text())["parts"][0]["episodes"] == [2, 1]
     for path in less.root.glob("data/*/*.parquet"):
         assert path.stat().st_nlink == 2
+
+
+def test_a_camera_of_another_source_is_read_as_this_one_stores_it(stored_images):
+    foreign = replace(stored_images.cameras[0], kind="video")
+    frames = stored_images.frames_of([1])
+    assert torch.equal(stored_images.images(foreign, frames), stored_images.images(stored_images.cameras[0], frames))
 
 
 def test_statistics_are_those_of_the_written_episodes(source, tmp_path):

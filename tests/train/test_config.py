@@ -30,6 +30,7 @@ BAD = {
     "replay.share": ("", "equally", "Equal"),
     "replay.coin": ("", "fair"),
     "replay.selection": ("", "best"),
+    "replay.store": ("", "copies"),
     "replay.weights": ({"single": 0}, {"single": 1.0, "bimanual": -2.0}, {"single": NAN}),
     "norm.strategy": ("", "frozen_first", "none"),
     "norm.floor": (-0.1, 1.1, NAN),
@@ -63,6 +64,7 @@ GOOD = {
     "replay.frequency": (0, 0.99),
     "replay.share": ("equal", "group", "frames"),
     "replay.coin": ("plain", "stratified"),
+    "replay.store": ("reference", "copy"),
     "replay.weights": ({}, {"mine": 0.1}),
     "norm.strategy": ("per-task", "frozen-first", "mixed", "calibrated"),
     "norm.floor": (0, 1),
@@ -108,8 +110,8 @@ def test_a_value_on_the_edge_is_accepted(flag, value):
 
 def test_every_field_with_a_limited_range_is_tested_here():
     free = {
-        "norm.allow", "log.tensorboard", "log.wandb", "stream", "output", "data_root", "tasks", "policy", "device",
-        "dry_run", "json", *SECTIONS,
+        "norm.allow", "norm.stats", "log.tensorboard", "log.wandb", "stream", "output", "data_root", "tasks", "policy",
+        "device", "dry_run", "json", *SECTIONS,
     }  # fmt: skip
     flags = {f.name for f in dataclasses.fields(TrainConfig)}
     flags |= {f"{section}.{f.name}" for section, kind in SECTIONS.items() for f in dataclasses.fields(kind)}

@@ -8,7 +8,7 @@ from holdfast import catalog
 from holdfast.records import Stream, StreamTask, Task
 from holdfast.train.config import METHOD_NAMES, ReplayConfig, TrainConfig
 from holdfast.train.methods import METHODS, Stage
-from holdfast.train.plan import make_plan, table
+from holdfast.train.plan import make_plan, needed, table
 
 SINGLE = catalog.load_stream("single_arm", "/nowhere")
 NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
@@ -176,3 +176,19 @@ def test_the_table_shows_every_stage_and_the_total():
     assert "~1000" in text
     assert "stack_bowls 33" in text
     assert "hang_cup 33%" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "store", "read"),
+    [
+        ("er", "reference", NAMES),
+        ("er", "copy", NAMES[1:]),
+        ("sequential", "reference", NAMES[1:]),
+        ("joint", "copy", NAMES),
+    ],
+)
+def test_a_dataset_is_needed_until_its_stage_is_finished_unless_it_is_replayed(tmp_path, method, store, read):
+    config = TrainConfig(stream="s", method=method, output=str(tmp_path), replay=ReplayConfig(store=store))
+    (tmp_path / "stages" / f"01-{NAMES[0]}" / "checkpoint").mkdir(parents=True)
+    found = needed(config, catalog.load_stream("single_arm", "/nowhere"))
+    assert [entry.task.name for entry in found] == list(read)

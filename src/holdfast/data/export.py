@@ -32,6 +32,7 @@ DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 AT_ONCE = 64  # frames decoded together
+SAMPLE = 16  # images of an episode that its statistics are taken from
 
 
 @dataclass(frozen=True)
@@ -214,10 +215,10 @@ def _number_stats(table: pa.Table, features: dict[str, Any]) -> dict[str, Any]:
 
 
 def _picture_stats(source: Source, camera: Camera, episode: int) -> dict[str, Any]:
-    """As LeRobot does it: a sample of the episode's images, made small."""
-    from lerobot.datasets.compute_stats import auto_downsample_height_width, get_feature_stats, sample_indices
+    """As LeRobot does it, of fewer of the episode's images; Holdfast itself normalizes images by constants."""
+    from lerobot.datasets.compute_stats import auto_downsample_height_width, get_feature_stats
 
-    chosen = np.unique(sample_indices(source.lengths[episode])) + source.starts[episode]
+    chosen = np.unique(np.linspace(source.starts[episode], source.ends[episode] - 1, SAMPLE).round().astype(int))
     images = source.images(camera, chosen).numpy()
     small = np.stack([auto_downsample_height_width(image) for image in images])
     stats = get_feature_stats(small, axis=(0, 2, 3), keepdims=True)

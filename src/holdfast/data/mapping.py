@@ -59,6 +59,12 @@ class Mapped(Source):
         behind = self._behind(camera)
         return self.original.clip(behind, episode) if behind is not None and self.stride == 1 else None
 
+    def video_path(self, camera: Camera, episode: int) -> Path:
+        """The original's video file."""
+        behind = self._behind(camera)
+        assert behind is not None
+        return self.original.video_path(behind, episode)
+
     def rows(self, episode: int) -> pa.Table:
         """State, action and counters; other columns of the original may mean something else here."""
         frames = np.arange(self.starts[episode], self.ends[episode])
@@ -141,11 +147,11 @@ def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
     used: set[str] = set()
     for name, key in wanted.items():
         size = black(key)
-        camera = Camera("", *size, "video") if size else _find(source, key)
+        camera = Camera("", *size, "black") if size else _find(source, key)
         if not size and camera.key in used:
             raise HoldfastError(f"it uses camera {camera.key.removeprefix(IMAGES)!r} of the dataset twice.")
         used.add(camera.key)
-        shown.append(replace(camera, key=IMAGES + name, kind="video"))
+        shown.append(replace(camera, key=IMAGES + name))
     return tuple(shown)
 
 
@@ -175,6 +181,6 @@ def _info(source: Source, names: tuple[str, ...], cameras: tuple[Camera, ...], f
     }
     for camera in cameras:
         pixels = {"shape": [camera.height, camera.width, 3], "names": ["height", "width", "channels"]}
-        features[camera.key] = {"dtype": camera.kind, **pixels, "info": {"video.fps": fps}}
+        features[camera.key] = {"dtype": "video", **pixels, "info": {"video.fps": fps}}
     features.update({key: old[key] for key in COUNTERS})
     return {**source.info, "fps": int(fps) if fps == int(fps) else fps, "features": features}

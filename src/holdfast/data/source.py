@@ -96,8 +96,11 @@ class Source:
         return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
 
     def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
-        """The video file that shows an episode and the second at which it begins; None where images are stored."""
-        if camera.kind != "video":
+        """The video file that shows an episode and the second at which it begins; None where images are stored.
+
+        The camera may be another source's of the same key, which need not be stored alike.
+        """
+        if self.info["features"][camera.key]["dtype"] != "video":
             return None
         return self.video_path(camera, episode), self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
 
