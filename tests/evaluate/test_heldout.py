@@ -45,7 +45,7 @@ def test_it_scores_every_episode_of_every_task_after_every_stage(run, demonstrat
 def test_demonstrations_that_were_trained_on_are_refused(run, demonstrations):
     seen = run / "stages" / "02-push_box" / "checkpoint" / "datasets.json"
     seen.write_text(json.dumps({"press_button": open_source(str(demonstrations / "press_button")).fingerprint}))
-    with pytest.raises(HoldfastError, match="Stage 2 was trained on .*press_button: it is not held out"):
+    with pytest.raises(HoldfastError, match=r"Stage 2 was trained on .*press_button: it is not held out"):
         list(write_heldout(read_run(run), demonstrations, False, "cpu"))
     assert not (run / "heldout.json").exists()
 
