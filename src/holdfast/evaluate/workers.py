@@ -28,6 +28,8 @@ from holdfast.twin.demonstrate import end_with_parent
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
 
+SHARE = 2 * CPU_ROWS  # trials a process takes at a time: a lane whose trial ends early has another to run
+
 type Workers = Callable[[Iterator[Order]], Iterator[Trial]]
 
 
@@ -116,9 +118,9 @@ def _mapped[H](
 
 
 def _shares(orders: Iterator[Order]) -> Iterator[list[Order]]:
-    """Orders of one checkpoint, a few for each lane, so that a lane whose trial ends early has another to run."""
+    """Orders in handfuls, each of one checkpoint."""
     for _, its in groupby(orders, lambda order: order.checkpoint):
-        while share := list(islice(its, 2 * CPU_ROWS)):
+        while share := list(islice(its, SHARE)):
             yield share
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
 
-# Robots a policy answers in one batch, on a CPU and elsewhere. On one core, 4 at a time halve the inference of a nano of
-# 1 M parameters and save 30 % with 9 M; larger batches gain little more and wait longer for the last to ask.
+# Robots a policy answers in one batch, on a CPU and elsewhere. On one core, 4 at a time halve the inference of a nano
+# of 1 M parameters and save 30 % with 9 M; larger batches gain little more and wait longer for the last to ask.
 CPU_ROWS, GPU_ROWS = 4, 32
 
 
