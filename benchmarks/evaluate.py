@@ -25,6 +25,7 @@ from runs import make_run
 from holdfast.evaluate.engine import Choice, measure, plan
 from holdfast.evaluate.folder import read_run
 from holdfast.evaluate.trials import Trials
+from holdfast.evaluate.workers import SHARE
 from holdfast.records import Trial
 
 BAR = 1.8
@@ -40,8 +41,9 @@ def evaluate(folder: Path, trials: int, processes: int) -> tuple[float, float, l
         for _ in measure(run, choice, plan(run, choice, file), file):
             written.append(time.perf_counter())
         found = [replace(trial, when=0.0, run="") for trial in file.all()]
-    # The first trials of all processes end together; from then on the pace is steady.
-    steady = (written[-1] - written[processes - 1]) / (trials - processes)
+    # The first shares of all processes end together; from then on the pace is steady.
+    first = SHARE * processes
+    steady = (written[-1] - written[first - 1]) / (trials - first)
     return written[-1] - begun, steady, found
 
 

@@ -14,9 +14,9 @@ from runs import twins
 from holdfast.evaluate.engine import Choice, _orders, plan
 from holdfast.evaluate.folder import read_run
 from holdfast.evaluate.trials import Trials
-from holdfast.evaluate.workers import Setup, run_one
+from holdfast.evaluate.workers import Setup, run_share
 
-TRIALS = 6
+TRIALS = 24
 COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -50,13 +50,13 @@ def alive(pid):
 def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
     process = start(run)
-    while len(written(run)) < 2 and process.poll() is None:
+    while not written(run) and process.poll() is None:
         time.sleep(0.02)
     workers = children(process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = written(run)
-    assert 2 <= len(before) < TRIALS
+    assert 0 < len(before) < TRIALS
     deadline = time.monotonic() + 30
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -75,5 +75,5 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     choice = Choice(trials=TRIALS, stages=(1,), videos=1)
     with Trials(fresh.trials) as trials:
         orders = list(_orders(fresh, choice, plan(fresh, choice, trials)))
-    assert twins(found) == twins([run_one(Setup("cpu", None, 1), order) for order in orders])
+    assert twins(found) == twins(run_share(Setup("cpu"), orders))
     assert [file.name for file in (run / "videos").rglob("*.mp4")] == ["press_button-0000.mp4"]

@@ -9,7 +9,7 @@ from runs import twins
 
 from holdfast.catalog import task as catalog_task
 from holdfast.evaluate.rollout import Eyes, LocalLane, Order, RemoteLane, play
-from holdfast.evaluate.workers import Setup, local, on_ray, run_one
+from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Look
 from holdfast.records import Trial
 from holdfast.twin.env import CellEnv, Observation
@@ -17,8 +17,7 @@ from holdfast.twin.learned import Learned, load
 from holdfast.twin.scripted import expert, run
 
 pytestmark = pytest.mark.sim
-ALONE = Setup("cpu", None, 1)
-ROWS = 4
+CPU = Setup("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def checkpoint(finished) -> Path:
 
 @pytest.fixture(scope="module")
 def batch(checkpoint):
-    return load(checkpoint, rows=ROWS)
+    return load(checkpoint)
 
 
 def orders(checkpoint, seeds, task="press_button", **changes) -> list[Order]:
@@ -84,8 +83,8 @@ def test_lanes_and_processes_change_nothing(checkpoint, batch):
 
 @pytest.mark.slow
 def test_policies_in_other_processes_give_the_same_trials(checkpoint):
-    some = orders(checkpoint, range(3))
-    assert twins(list(local(ALONE, 2)(iter(some)))) == twins([run_one(ALONE, order) for order in some])
+    some = orders(checkpoint, range(10))  # more than one share
+    assert twins(list(local(CPU, checkpoint, 2)(iter(some)))) == twins(run_share(CPU, some))
 
 
 @pytest.mark.slow
@@ -93,7 +92,7 @@ def test_ray_gives_the_same_trials(checkpoint):
     ray = pytest.importorskip("ray")
     some = orders(checkpoint, range(2))
     try:
-        assert twins(list(on_ray(ALONE)(iter(some)))) == twins([run_one(ALONE, order) for order in some])
+        assert twins(list(on_ray(CPU)(iter(some)))) == twins(run_share(CPU, some))
     finally:
         ray.shutdown()
 

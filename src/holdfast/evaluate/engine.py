@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from holdfast.evaluate.cells import Cell
 from holdfast.evaluate.folder import FinishedStage, Run
 from holdfast.evaluate.rollout import Order
 from holdfast.evaluate.trials import Trials
-from holdfast.evaluate.workers import Workers, local, on_ray, setup
+from holdfast.evaluate.workers import Setup, Workers, local, on_ray
 from holdfast.records import Matrix, Trial
 from holdfast.twin.task import LEVELS
 from holdfast.twin.tasks import TASKS
@@ -124,11 +123,8 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[Order]:
 
 
 def _workers(run: Run, choice: Choice) -> Workers:
-    made = setup(run.stages[0].checkpoint, choice.device, choice.horizon)
-    if choice.workers == "ray":
-        return on_ray(made)
-    cores = os.cpu_count() or 1
-    return local(made, choice.processes or (cores if made.rows == 1 else 2 * cores))
+    setup = Setup(choice.device, choice.horizon)
+    return on_ray(setup) if choice.workers == "ray" else local(setup, run.stages[0].checkpoint, choice.processes)
 
 
 def _check_names(run: Run, choice: Choice) -> None:

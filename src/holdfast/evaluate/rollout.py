@@ -1,9 +1,7 @@
 """Trials in the twin: environments that look and act, and one policy that answers all of them at once.
 
 Every trial is a function of its order, the policy's weights and the kind of device. Layout and noise come from the
-seed, and a batch has the same number of rows however many environments there are: one on a CPU, where batches gain
-little and every worker process brings its own copy of the policy; `GPU_ROWS` on a GPU, where one copy answers
-environments that live in processes of their own.
+seed, and a batch has the same number of rows however many environments there are (`policies/pilot.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from holdfast.policies.pilot import Pilot
 
-GPU_ROWS = 32
 _FILMED = ("head", "front")
 _FILM_SIZE = (240, 320)
 _FILM_STEP = 3  # control steps between two pictures

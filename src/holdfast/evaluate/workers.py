@@ -1,13 +1,15 @@
 """Who runs the trials: processes on a CPU, one policy with many environments on a GPU, or a Ray cluster.
 
-All of them draw orders from an iterator only when they can start on them, so whoever makes the orders can change his
-mind, and give trials as they end. Which one is used changes nothing but the time.
+On a CPU every process has a policy of its own and a few environments, so nobody waits for another. A GPU has one
+policy, and environments in processes of their own. All draw orders from an iterator only when they can start on them,
+so whoever makes the orders can change his mind. Who is used changes nothing but the time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -18,12 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.evaluate.rollout import DIED, GPU_ROWS, LocalLane, Order, RemoteLane, play
+from holdfast.evaluate.rollout import DIED, LocalLane, Order, RemoteLane, play
+from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.records import Trial
 from holdfast.twin.demonstrate import end_with_parent
 
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
+
+SHARE = 2 * CPU_ROWS  # trials a process takes at a time: a lane whose trial ends early has another to run
 
 type Workers = Callable[[Iterator[Order]], Iterator[Trial]]
 
@@ -33,36 +38,32 @@ class Setup:
     """How policies run, the same for every worker."""
 
     device: str
-    horizon: int | None
-    rows: int
+    horizon: int | None = None
 
 
-def setup(checkpoint: Path, device: str, horizon: int | None) -> Setup:
-    """One row on a CPU and for policies that remember what they saw; else a batch."""
+def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
+    """This machine, with as many processes as it has cores where no other number is given."""
     config = json.loads((checkpoint / "policy" / "config.json").read_text())
-    alone = device == "cpu" or config.get("n_obs_steps", 1) > 1
-    return Setup(device, horizon, 1 if alone else GPU_ROWS)
+    cores = os.cpu_count() or 1
+    if setup.device == "cpu" or config.get("n_obs_steps", 1) > 1:
+        return lambda orders: _pooled(setup, orders, processes or cores)
+    # More environments than cores: half of them wait for the GPU at any time.
+    return lambda orders: _batched(setup, orders, processes or 2 * cores)
 
 
-def local(setup: Setup, processes: int) -> Workers:
-    """This machine: as many policies as processes where a policy answers one look at a time, else one for all."""
-    if setup.rows == 1:
-        return lambda orders: _pooled(setup, orders, processes)
-    return lambda orders: _batched(setup, orders, processes)
-
-
-def run_one(setup: Setup, order: Order) -> Trial:
-    """One trial in this process, which keeps its policy and its compiled cell for the next."""
-    return next(play(_pilot(setup, order.checkpoint), [_lane()], iter([order])))
+def run_share(setup: Setup, orders: Sequence[Order]) -> list[Trial]:
+    """Orders of one checkpoint in this process, which keeps its policy and its compiled cells for the next."""
+    pilot = _pilot(setup, orders[0].checkpoint)
+    return list(play(pilot, _lanes(pilot.rows), iter(orders)))
 
 
 def _pooled(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[Trial]:
     with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_worker) as pool:
 
-        def submit(order: Order) -> Future[Trial]:
-            return pool.submit(run_one, setup, order)
+        def submit(share: Sequence[Order]) -> Future[list[Trial]]:
+            return pool.submit(run_share, setup, share)
 
-        def first(pending: list[Future[Trial]]) -> list[Future[Trial]]:
+        def first(pending: list[Future[list[Trial]]]) -> list[Future[list[Trial]]]:
             return list(wait(pending, return_when=FIRST_COMPLETED).done)
 
         try:
@@ -74,7 +75,7 @@ def _pooled(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[T
 
 
 def _batched(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[Trial]:
-    lanes = [RemoteLane() for _ in range(min(processes, setup.rows))]
+    lanes = [RemoteLane() for _ in range(min(processes, GPU_ROWS))]
     try:
         for checkpoint, its in groupby(orders, lambda order: order.checkpoint):
             yield from play(_pilot(setup, checkpoint), lanes, its)
@@ -90,7 +91,7 @@ def on_ray(setup: Setup) -> Workers:
     except ImportError:
         raise HoldfastError("--workers=ray needs Ray. Install it with: pip install 'holdfast[ray]'") from None
     ray.init(ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
-    remote = ray.remote(num_cpus=1, num_gpus=0 if setup.device == "cpu" else 1)(run_one)
+    remote = ray.remote(num_cpus=1, num_gpus=0 if setup.device == "cpu" else 1)(run_share)
     slots = int(ray.cluster_resources().get("CPU" if setup.device == "cpu" else "GPU", 1))
 
     def first(pending: list[Any]) -> list[Any]:
@@ -100,32 +101,39 @@ def on_ray(setup: Setup) -> Workers:
 
 
 def _mapped[H](
-    orders: Iterable[Order],
+    orders: Iterator[Order],
     slots: int,
-    submit: Callable[[Order], H],
+    submit: Callable[[Sequence[Order]], H],
     first: Callable[[list[H]], list[H]],
-    result: Callable[[H], Trial],
+    result: Callable[[H], list[Trial]],
 ) -> Iterator[Trial]:
-    """Keep every slot busy and one order waiting for each, so that nobody idles while trials are written down."""
-    orders = iter(orders)
-    pending = [submit(order) for order in islice(orders, 2 * slots)]
+    """Keep every slot busy with a share of the orders, and no more than that: later ones may turn out not needed."""
+    shares = _shares(orders)
+    pending = [submit(share) for share in islice(shares, slots)]
     while pending:
         for done in first(pending):
             pending.remove(done)
-            yield result(done)
-            pending += [submit(order) for order in islice(orders, 1)]
+            yield from result(done)  # first, as these may settle a cell that would be given more
+            pending += [submit(share) for share in islice(shares, 1)]
+
+
+def _shares(orders: Iterator[Order]) -> Iterator[list[Order]]:
+    """Orders in handfuls, each of one checkpoint."""
+    for _, its in groupby(orders, lambda order: order.checkpoint):
+        while share := list(islice(its, SHARE)):
+            yield share
 
 
 @lru_cache(maxsize=1)  # a stage at a time
 def _pilot(setup: Setup, checkpoint: Path) -> Pilot:
     from holdfast.twin.learned import load
 
-    return load(checkpoint, setup.device, setup.horizon, setup.rows)
+    return load(checkpoint, setup.device, setup.horizon)
 
 
 @lru_cache(maxsize=1)
-def _lane() -> LocalLane:
-    return LocalLane()
+def _lanes(number: int) -> list[LocalLane]:
+    return [LocalLane() for _ in range(number)]
 
 
 def _begin_worker() -> None:

@@ -22,6 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
+from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.records import Task
 
 
@@ -42,9 +43,7 @@ class Look:
 class Pilot:
     """A policy with its pre- and post-processing, on one device."""
 
-    def __init__(
-        self, folder: Path, names: Sequence[str], device: str = "cpu", horizon: int | None = None, rows: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, names: Sequence[str], device: str = "cpu", horizon: int | None = None) -> None:
         """Load a policy.
 
         Args:
@@ -52,7 +51,6 @@ class Pilot:
             names: Of the robot's dimensions, in order.
             device: Where it computes.
             horizon: Steps of a chunk to carry out before looking again; None takes what the policy was saved with.
-            rows: Looks answered at once; fewer are padded. A policy that brings its own noise answers one by one.
         """
         statistics = folder / "normalization.json"
         self._folder = folder / "policy" if statistics.exists() else folder
@@ -66,10 +64,16 @@ class Pilot:
         self._normalization = (
             Normalization.from_json(json.loads(statistics.read_text())) if statistics.exists() else None
         )
-        self._rows = rows
         self._processors = cache(self._build_processors)
         if horizon is not None:
             self._set_horizon(horizon)
+
+    @property
+    def rows(self) -> int:
+        """Looks answered at once; fewer are padded. A policy that remembers what it saw can serve only one robot."""
+        if self._config.n_obs_steps > 1:
+            return 1
+        return CPU_ROWS if self._config.device == "cpu" else GPU_ROWS
 
     @property
     def horizon(self) -> int:
@@ -93,9 +97,9 @@ class Pilot:
         if not hasattr(self._policy, "noise_shape"):
             return [self._answer_alone(look) for look in looks]
         answers = []
-        for first in range(0, len(looks), self._rows):
-            some = list(looks[first : first + self._rows])
-            padded = some + some[-1:] * (self._rows - len(some))
+        for first in range(0, len(looks), self.rows):
+            some = list(looks[first : first + self.rows])
+            padded = some + some[-1:] * (self.rows - len(some))
             answers += self._answer_together(padded)[: len(some)]
         return answers
 

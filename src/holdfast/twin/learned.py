@@ -12,9 +12,9 @@ from holdfast.twin.chunks import Chunks
 from holdfast.twin.env import CellEnv
 
 
-def load(folder: Path, device: str = "cpu", horizon: int | None = None, rows: int = 1) -> Pilot:
+def load(folder: Path, device: str = "cpu", horizon: int | None = None) -> Pilot:
     """A saved policy for the twin's robot."""
-    return Pilot(folder, EMBODIMENTS["piper_x_pair"].names, device, horizon, rows)
+    return Pilot(folder, EMBODIMENTS["piper_x_pair"].names, device, horizon)
 
 
 class Learned:
