@@ -48,7 +48,8 @@ def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tupl
         where = ", ".join(f"{b.camera} block {b.number}" for b in damaged[:3]) + (", ..." if len(damaged) > 3 else "")
         console.print(
             f"[yellow]Frame cache {files.folder} of {files.spec.dataset} is damaged in {len(damaged)} of {len(wanted)} "
-            f"blocks ({where}). They are built again; is the disk healthy?[/yellow]"
+            f"blocks ({where}). They are built again; is the disk healthy?[/yellow]",
+            soft_wrap=True,
         )
     if len(sound) != len(built):
         files.forget(sound)
