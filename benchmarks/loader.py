@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from holdfast.data.batches import Batches, Layout, Lesson
 from holdfast.data.cache import Cache, blank_cache, open_cache, read_cache
+from holdfast.data.cache_build import find_missing
 from holdfast.data.cache_files import Block, CacheFiles
 from holdfast.data.cache_spec import make_spec
 from holdfast.data.config import CacheConfig
@@ -185,6 +186,16 @@ def open_ten(folder: Path) -> float:
     return time.perf_counter() - begun
 
 
+def check_speed(root: Path, source: Source) -> float:
+    """GB per second of checking a whole cache, as at the start of a run, pages in memory."""
+    files, times = CacheFiles(root, make_spec(source, SIZE, "raw", 0)), []
+    for _ in range(3):
+        begun = time.perf_counter()
+        find_missing(files, os.cpu_count() or 1, QUIET)
+        times.append(time.perf_counter() - begun)
+    return files.spec.bytes / 1e9 / min(times)
+
+
 def flat_cost(frames: int) -> float:
     """Milliseconds per batch of a dataset of that many frames, its pixels made up."""
     ends = np.arange(300, frames + 1, 300)
@@ -266,6 +277,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     console.print(out)
     flat = ", ".join(f"{n:,}: {flat_cost(n):.2f} ms" for n in (10_000, 100_000, 1_000_000))
     console.print(f"a batch of {BATCH} by frames of the dataset: {flat}")
+    console.print(f"checksums are checked at {check_speed(folder / 'raw', source):.1f} GB/s (bar: 1 GB/s)")
     console.print(f"ten datasets of 500 episodes open in {open_ten(folder):.2f} s (bar: 1 s)")
     console.print(
         f"a forked worker has {own:.0f} MB of its own, {share:.0f} MB with its part of what it shares (bar: 300)"
