@@ -177,7 +177,7 @@ def fill_sparse(source: Source, root: Path) -> None:
 
 
 def open_ten(folder: Path) -> tuple[float, float]:
-    """Seconds, and seconds of a core, until ten datasets of 500 episodes can be read: tables, fingerprints, caches; checksums come on top."""
+    """Seconds, and seconds of a core, until ten datasets of 500 episodes can be read; checksums come on top."""
     for number in range(10):
         fill_sparse(synthetic(folder / f"ten-{number}", 500, 300, number), folder / "ten")
     begun, cpu = time.perf_counter(), time.process_time()
