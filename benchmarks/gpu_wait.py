@@ -72,6 +72,7 @@ class Clock:
         self.host = 0.0
 
     def mark(self) -> object:
+        """This moment."""
         if not self._cuda:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -79,6 +80,7 @@ class Clock:
         return event
 
     def add(self, begun: object, ended: object) -> None:
+        """Note one step."""
         self._marks.append((begun, ended))
 
     def read(self) -> tuple[float, float]:
@@ -106,18 +108,18 @@ def run(adapter: Adapter, source: Source, batches: Batches, device: str, options
         host = time.perf_counter() - asked
         begun = clock.mark()
         ledger.add(draw, *step(state, batch))
+        if state.step % config.log.every == 0:
+            ledger.read(state.step, 0.0)  # waits for the device, as a line of the log does
         ended = clock.mark()
         if number >= options.warmup:
             clock.add(begun, ended)
             clock.host += host if number > options.warmup else 0.0
-        if state.step % config.log.every == 0:
-            ledger.read(state.step, 0.0)  # waits for the device, as a line of the log does
         asked = time.perf_counter()
     waited, took = clock.read()
     print(
         f"{device}: waited for data {waited / took:.1%} of the time (bar: 5 %), the loop {clock.host / took:.1%}; "
-        f"{options.steps * options.batch_size / took:.0f} samples/s, {options.steps} steps of {options.batch_size} from "
-        f"{len(source.state)} {options.format} frames"
+        f"{options.steps * options.batch_size / took:.0f} samples/s, {options.steps} steps of {options.batch_size} "
+        f"from {len(source.state)} {options.format} frames"
     )
 
 

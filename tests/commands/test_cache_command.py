@@ -44,7 +44,7 @@ def test_ls_tells_dataset_size_format_and_use(shelf, capsys):
     out = capsys.readouterr().out
     assert "10 days ago" in out
     assert "just now" in out
-    assert "2 frame caches" in out
+    assert "frame caches: 2" in out
 
 
 def test_rm_by_key_by_age_and_all(shelf, capsys):

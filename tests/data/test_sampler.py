@@ -132,3 +132,18 @@ def test_frames_within_a_pool_are_drawn_uniformly():
 def test_the_pool_of_one_frame_gives_that_frame():
     draw = sampler(current=(Pool(3, np.array([11]), 1.0),), replay=()).draw(0)
     assert pairs(draw) == [(3, 11)] * 24
+
+
+def test_a_batch_drawn_at_once_is_the_batch_drawn_frame_by_frame():
+    """The rule as it was first written, one frame after the other: runs begun then go on with the same draws."""
+    pools = (Pool(4, np.arange(1000, 1050), 2.0), Pool(2, np.array([7, 70, 700]), 1.0), Pool(9, np.arange(10**5), 0.3))
+    rule = sampler(current=pools, replay=(), batch_size=31)
+    for step in range(200):
+        rng = np.random.default_rng([42, 2, step, 1])
+        edges = np.cumsum([p.weight for p in pools])
+        marks = (rng.random() + np.arange(31)) / 31 * edges[-1]
+        chosen = [pools[min(int(np.searchsorted(edges, mark, side="right")), 2)] for mark in marks]
+        one_by_one = [
+            (p.row, int(p.frames[int(u * len(p.frames))])) for p, u in zip(chosen, rng.random(31), strict=True)
+        ]
+        assert pairs(rule.draw(step)) == [one_by_one[i] for i in rng.permutation(31)]

@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from holdfast.data.config import CacheConfig
 from holdfast.errors import HoldfastError
 from holdfast.policies.config import AugmentConfig
 from holdfast.train.config import (
@@ -20,6 +21,7 @@ SECTIONS = {
     "replay": ReplayConfig,
     "norm": NormConfig,
     "optim": OptimConfig,
+    "cache": CacheConfig,
     "augment": AugmentConfig,
     "checkpoint": CheckpointConfig,
     "log": LogConfig,
@@ -50,6 +52,8 @@ BAD = {
     "augment.brightness": (-0.1, 1, NAN),
     "augment.contrast": (-0.1, 1, NAN),
     "augment.saturation": (-0.1, 1, NAN),
+    "cache.format": ("", "png", "RAW"),
+    "cache.workers": (-1,),
     "checkpoint.every": (0, -1),
     "checkpoint.keep": (0, -1),
     "log.every": (0, -1),
@@ -110,7 +114,8 @@ def test_a_value_on_the_edge_is_accepted(flag, value):
 
 def test_every_field_with_a_limited_range_is_tested_here():
     free = {
-        "norm.allow", "norm.stats", "log.tensorboard", "log.wandb", "stream", "output", "data_root", "tasks", "policy",
+        "norm.allow", "norm.stats", "cache.root", "log.tensorboard", "log.wandb", "stream", "output", "data_root", "tasks",
+        "policy",
         "device", "dry_run", "json", *SECTIONS,
     }  # fmt: skip
     flags = {f.name for f in dataclasses.fields(TrainConfig)}

@@ -66,7 +66,7 @@ def _list(args: argparse.Namespace) -> int:
     console = Console(width=max(100, Console().width))
     if caches:
         console.print(table)
-    console.print(f"{len(caches)} frame caches, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True)
+    console.print(f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True)
     return 0
 
 

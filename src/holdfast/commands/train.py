@@ -10,6 +10,7 @@ from rich.console import Console
 
 from holdfast import catalog
 from holdfast.commands.flags import parse
+from holdfast.data.cache_shelf import say_size
 from holdfast.errors import HoldfastError, unknown
 from holdfast.records import Stream
 from holdfast.train import plan as plans
@@ -78,7 +79,7 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Cons
             f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: "
             f"{measured.seconds_per_step:.3f} s a step, about {measured.hours:.2f} h in all, "
             f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints. Frame cache in {config.cache.folder}: at most "
-            f"{measured.cache_bytes / 2**20:.0f} MiB for the datasets that are here."
+            f"{say_size(measured.cache_bytes)} for the datasets that are here."
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""From drawn frames to the batch a policy reads, made ahead of time by one background thread."""
+"""From drawn frames to the batch a policy reads, made ahead of time in the background."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class Batches:
 
     def iterate(self, sampler: Sampler, start: int, rank: int = 0, world: int = 1) -> Iterator[tuple[int, Draw, Batch]]:
         """Yield (step, draw, batch) from step `start` to the end of the stage, batches on the device."""
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as worker:
+        # Two at a time, so that the threads that gather never wait for the slowest part of one batch.
+        with ThreadPoolExecutor(max_workers=2, thread_name_prefix="batches") as worker:
             waiting: list[tuple[int, Draw, Future[tuple[Batch, torch.cuda.Event | None]]]] = []
             upcoming = iter(range(start, sampler.steps))
             try:

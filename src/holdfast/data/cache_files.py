@@ -114,12 +114,18 @@ class CacheFiles:
         try:
             with self.pixels(block.camera).open("rb", buffering=0) as file:
                 file.seek(block.offset)
-                crc, left, piece = 0, block.size, memoryview(bytearray(min(_PIECE, block.size)))
+                crc, left = first_crc(block.camera, block.number), block.size
+                piece = memoryview(bytearray(min(_PIECE, left)))
                 while left and (count := file.readinto(piece[: min(left, _PIECE)])):
                     crc, left = zlib.crc32(piece[:count], crc), left - count
-        except OSError:
+        except (OSError, ValueError, TypeError):  # no such place: the line itself is damaged
             return False
         return not left and crc == block.crc
+
+
+def first_crc(camera: str, number: int) -> int:
+    """What a block's checksum begins with, so that no block passes for another whose line was damaged."""
+    return zlib.crc32(f"{camera} {number}".encode())
 
 
 def _holds(path: Path, values: np.ndarray) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +25,11 @@ def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
 
 @cache
 def _has_torchcodec() -> bool:
-    return find_spec("torchcodec") is not None
+    try:
+        import torchcodec.decoders  # noqa: F401
+    except (ImportError, RuntimeError, OSError):  # not there, or without FFmpeg's libraries
+        return False
+    return True
 
 
 def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:

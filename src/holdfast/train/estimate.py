@@ -37,7 +37,7 @@ class Estimate:
     seconds_per_step: float
     hours: float
     disk_bytes: int
-    cache_bytes: int  # of the frame cache of all datasets that are here, as far as not built yet
+    cache_bytes: int  # at most, of the frame caches of all datasets that are here, built already or not
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

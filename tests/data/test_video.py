@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from holdfast.data import video
+from holdfast.data.source import IMAGES, open_source
+
+
+@pytest.fixture(params=["torchcodec", "pyav"])
+def decoder(request, monkeypatch):
+    monkeypatch.setattr(video, "_has_torchcodec", lambda: request.param == "torchcodec")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def path(recorded):
+    return next((recorded / "reach" / "videos" / f"{IMAGES}head").rglob("*.mp4"))
+
+
+def test_frames_come_in_the_order_asked_for(path, decoder):
+    every = video.decode(path, range(84), 30)
+    assert every.shape == (84, 3, 32, 32)
+    assert every.dtype == torch.uint8
+    for numbers in ([83], [5, 6, 7], [40, 3, 41, 3]):
+        assert torch.equal(video.decode(path, numbers, 30), every[numbers])
+
+
+def test_both_decoders_give_nearly_the_same_pixels(path, monkeypatch):
+    pictures = []
+    for has in (True, False):
+        monkeypatch.setattr(video, "_has_torchcodec", lambda has=has: has)
+        pictures.append(video.decode(path, range(84), 30).int())
+    assert (pictures[0] - pictures[1]).abs().max() <= 3
+    assert len({int(p.sum()) for p in pictures[0]}) > 40  # frames differ, so a shifted one would be seen
+
+
+def test_a_frame_that_is_not_there_is_an_error(path, decoder):
+    with pytest.raises(Exception, match=r"84|[Ii]nvalid|not there"):
+        video.decode(path, [84], 30)
+
+
+def test_a_frame_of_another_moment_is_not_taken_for_the_one_asked_for(path):
+    with pytest.raises(ValueError, match="frame 40 is not where 25 frames per second put it"):
+        video.decode(path, [40], 25)
+
+
+def test_a_source_says_which_file_is_broken(toy):
+    source = open_source(str(toy / "reach"))
+    file = source.video_path(source.cameras[0], 0)
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(Exception, match=r"file-000.mp4 cannot be decoded"):
+        source.images(source.cameras[0], source.frames_of([0]))
