@@ -13,7 +13,7 @@ rm -rf wheels && mkdir -p wheels
 "$bin/uv" export --quiet --frozen --no-dev --no-hashes --no-emit-workspace >wheels/all.txt
 for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
 "$bin/python" -m pip install --quiet --no-deps --only-binary=:all: --no-compile --target wheels/site --requirement wheels/pack.txt
-tar -C wheels -I 'xz -T0 -4' -cf wheels/site.tar.xz site && rm -r wheels/site
+tar -C wheels -I 'xz -T0 -7' -cf wheels/site.tar.xz site && rm -r wheels/site
 
 mkdir wheels/gl
 if command -v apt-get >/dev/null; then

@@ -35,7 +35,8 @@ def build(config: Any, space: Space) -> tuple[Any, Any]:
 
 def load(config: Any, folder: Path) -> tuple[Any, Any]:
     """The pre- and post-processing that were saved with a policy."""
-    return make_pre_post_processors(config, pretrained_path=str(folder))
+    here = {"device_processor": {"device": config.device}}  # not where it was trained
+    return make_pre_post_processors(config, pretrained_path=str(folder), preprocessor_overrides=here)
 
 
 def build_training(config: Any, spaces: Sequence[Space]) -> Any:

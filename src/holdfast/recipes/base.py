@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from lerobot.configs import FeatureType, PolicyFeature
 from rich.console import Console
 
-from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.data.source import ACTION, STATE
 from holdfast.embodiment import EMBODIMENTS
 from holdfast.errors import HoldfastError
 from holdfast.norm.released import write_norm_stats
@@ -31,8 +30,7 @@ from holdfast.norm.strategies import Space, calibrated_space, widen
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import choose_device
-from holdfast.policies.nano.configuration_nano import NanoConfig
-from holdfast.policies.nano.modeling_nano import NanoPolicy
+from holdfast.policies.nano.fresh import fresh_nano
 from holdfast.progress import progress_bar
 from holdfast.train.config import NormConfig, OptimConfig
 from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
@@ -78,7 +76,7 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
     skills = dict(sorted(Counter(e.skill for e in episodes).items()))
     console.print(f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {skills}")
     experience = lay_out(episodes, config.every)
-    adapter = new_policy(config, device)
+    adapter = fresh_nano(ROBOT.names, CAMERAS, config.size, device, config.seed, **config.policy)
     space = measure(episodes, adapter)
     with progress_bar(console) as bar:
         task = bar.add_task("pretraining", total=config.train.steps, note="")
@@ -89,6 +87,7 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
                 console.print(f"step {step}: loss {loss:.4f}, {time.monotonic() - started:.0f} s")
 
         pretrain(adapter, space, experience.to(device), config.train, device, report)
+    adapter.config.device = "cpu"  # whoever loads it need not have a GPU
     adapter.save(output, space)
     write_norm_stats(output / "norm_stats.json", space)
     provenance = {
@@ -137,28 +136,6 @@ def lay_out(episodes: Sequence[Episode], every: int) -> Experience:
         frame_end=torch.from_numpy(np.repeat(steps[1:], counts)),
         frame_episode=np.repeat(np.arange(len(episodes)), counts),
     )
-
-
-def new_policy(config: BaseConfig, device: str) -> Adapter:
-    """A nano with random weights for the two arms and their four cameras."""
-    image = PolicyFeature(FeatureType.VISUAL, (3, config.size, config.size))
-    numbers = (len(ROBOT.dimensions),)
-    torch.manual_seed(config.seed)
-    policy = NanoPolicy(
-        NanoConfig(
-            image_size=config.size,
-            input_features={
-                **{IMAGES + camera: image for camera in CAMERAS},
-                STATE: PolicyFeature(FeatureType.STATE, numbers),
-            },
-            output_features={ACTION: PolicyFeature(FeatureType.ACTION, numbers)},
-            action_feature_names=list(ROBOT.names),
-            device=device,
-            push_to_hub=False,
-            **config.policy,
-        )
-    )
-    return Adapter(policy.to(device), ROBOT.names)
 
 
 def measure(episodes: Sequence[Episode], adapter: Adapter) -> Space:
