@@ -202,8 +202,9 @@ def flat_cost(frames: int) -> float:
     ends = np.arange(300, frames + 1, 300)
     numbers = np.zeros((ends[-1], 14), np.float32)
     cameras = tuple(Camera(IMAGES + c, 168, 224, "image") for c in CAMERAS)
+    info = {"features": {camera.key: {"dtype": "image"} for camera in cameras}}
     source = Source(
-        "synthetic", Path("/"), FPS, NAMES, cameras, numbers, numbers, numbers[:, 0], ends - 300, ends, {}, {}
+        "synthetic", Path("/"), FPS, NAMES, cameras, numbers, numbers, numbers[:, 0], ends - 300, ends, info, {}
     )
     source.__dict__["fingerprint"] = ""
     batches, stream = our_batches(source, blank_cache(source, SIZE))

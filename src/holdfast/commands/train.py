@@ -85,11 +85,12 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Cons
 
 
 def select(stream: Stream, tasks: list[str]) -> Stream:
-    """Only the named tasks of a stream, in its order."""
+    """Only the named tasks of a stream, in the order they are named."""
+    entries = {entry.task.name: entry for entry in stream.tasks}
     for name in tasks:
-        if name not in stream.names:
+        if name not in entries:
             raise unknown(f"task of stream {stream.name!r}", name, stream.names)
-    return replace(stream, tasks=tuple(e for e in stream.tasks if e.task.name in tasks)) if tasks else stream
+    return replace(stream, tasks=tuple(entries[name] for name in tasks)) if tasks else stream
 
 
 def looks_like_hub_id(dataset: str) -> bool:

@@ -41,12 +41,15 @@ def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[to
 
 def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
     import av
+    from av.video.reformatter import VideoReformatter
 
+    colours = VideoReformatter()  # one for all frames: each would otherwise make its own
     found: dict[int, tuple[torch.Tensor, float]] = {}
     wanted, last = set(numbers), max(numbers)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         assert stream.time_base is not None
+        stream.thread_count = 1  # whoever decodes many videos side by side has a thread for each already
         # PyAV finds only key frames: go to the last one before, and decode on from there.
         container.seek(round(min(numbers) / fps / stream.time_base) - 1, backward=True, stream=stream)
         for picture in container.decode(stream):
@@ -55,7 +58,8 @@ def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Te
             seconds = float(picture.pts * stream.time_base)
             number = round(seconds * fps)
             if number in wanted:
-                found[number] = torch.from_numpy(picture.to_ndarray(format="rgb24")).permute(2, 0, 1), seconds
+                pixels = colours.reformat(picture, format="rgb24").to_ndarray()
+                found[number] = torch.from_numpy(pixels).permute(2, 0, 1), seconds
             if number >= last:
                 break
     if missing := sorted(wanted - found.keys()):

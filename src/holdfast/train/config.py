@@ -156,7 +156,7 @@ class TrainConfig:
     output: str = ""
     # Folder that holds the datasets of a catalog stream, one per task.
     data_root: str = "data"
-    # Train only these tasks of the stream, in the stream's order.
+    # Train only these tasks of the stream, in this order.
     tasks: list[str] = field(default_factory=list)
     policy: PolicyChoice = field(default_factory=PolicyChoice)
     # K: updates with new data per stage.
