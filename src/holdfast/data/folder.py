@@ -57,7 +57,7 @@ def read_cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
     """The colour cameras a header declares."""
     cameras = []
     for key, feature in info["features"].items():
-        if feature["dtype"] in ("video", "image") and not (feature.get("info") or {}).get("video.is_depth_map"):
+        if feature["dtype"] in ("video", "image") and not _is_depth(feature):
             names = feature.get("names") or ("height", "width", "channels")
             shape = dict(zip(names, feature["shape"], strict=False))
             if not {"height", "width"} <= set(shape):
@@ -66,6 +66,12 @@ def read_cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
     if not cameras:
         raise HoldfastError(f"Dataset {root} has no camera; a policy that sees needs at least one.")
     return tuple(cameras)
+
+
+def _is_depth(feature: dict[str, Any]) -> bool:
+    """Whether a camera measures distances; older recorders said so in other places."""
+    info, older = feature.get("info") or {}, feature.get("video_info") or {}
+    return bool(info.get("is_depth_map") or info.get("video.is_depth_map") or older.get("video.is_depth_map"))
 
 
 def read_names(root: Path, info: dict[str, Any]) -> tuple[str, ...]:

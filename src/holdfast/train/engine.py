@@ -6,6 +6,7 @@ what happened in memory before; so a run that is killed anywhere and started aga
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from holdfast import embodiment as embodiments
 from holdfast.data.batches import Batches, Lesson
+from holdfast.data.cache_shelf import remove_cache
 from holdfast.embodiment import Embodiment
 from holdfast.errors import HoldfastError
 from holdfast.norm import audit as norm_audit
@@ -130,6 +132,8 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
             (target / f"{name}.json").write_text(json.dumps(content, indent=1))
 
     checkpoint.write(folder / "checkpoint", fill, needed=state.size // 3)
+    if config.replay.store == "copy":
+        free_frames(setting, data)
     return Finished(folder / "checkpoint", normalization, buffer, agreed)
 
 
@@ -150,6 +154,13 @@ def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
         f"{memory.peak / 2**20:.1f} MiB. {learned.source.dataset} is not needed any more."
     )
     return buffer
+
+
+def free_frames(setting: Setting, data: StageData) -> None:
+    """Delete a stage's cached frames: who keeps copies wants a bounded disk, and the next stage reads other ones."""
+    for cache in data.caches:
+        with contextlib.suppress(HoldfastError, FileNotFoundError):  # another run checks it, or was first
+            remove_cache(setting.config.cache.folder, cache.spec.key)
 
 
 def start_policy(setting: Setting, data: StageData, previous: Finished | None) -> Adapter:
