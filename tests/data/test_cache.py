@@ -253,6 +253,15 @@ def test_a_dataset_that_changed_gets_a_cache_of_its_own(shelf, toy, built):
     assert torch.equal(pixels(after, HEAD, [9]), decoded(open_source(str(toy / "sweep")), HEAD)[9:10])
 
 
+def test_a_video_encoded_anew_is_noticed_even_at_the_same_size(toy):
+    before = open_source(str(toy / "reach")).fingerprint
+    video = next((toy / "reach").rglob("*.mp4"))
+    content = bytearray(video.read_bytes())
+    content[-40] ^= 1
+    video.write_bytes(content)
+    assert open_source(str(toy / "reach")).fingerprint != before
+
+
 def test_the_same_dataset_elsewhere_shares_the_cache(shelf, tmp_path, built):
     shelf.open()
     shutil.move(shelf.dataset, tmp_path / "moved")

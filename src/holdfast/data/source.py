@@ -33,6 +33,8 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     import torch
 
+_ENDS = 2**16  # bytes of a video, at its beginning and its end, that count for the fingerprint
+
 __all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "open_source"]
 
 
@@ -68,7 +70,7 @@ class Source:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the tables' bytes and the videos' names and sizes."""
+        """SHA-256 of what the dataset holds."""
         return fingerprint(self.root)
 
     @property
@@ -167,12 +169,21 @@ def open_source(dataset: str, log: AccessLog | None = None, *, check_values: boo
 
 
 def fingerprint(root: Path) -> str:
-    """SHA-256 over a dataset's tables, byte for byte, and its videos' names and sizes."""
+    """SHA-256 over a dataset's tables, byte for byte, and its videos' names, sizes and both ends.
+
+    An MP4 lists the size of every frame at one of its ends, so a video that was encoded anew differs there.
+    """
     digest = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")):
-        digest.update(f"{path.relative_to(root)}:{path.stat().st_size}\n".encode())
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(root)}:{size}\n".encode())
         if path.suffix == ".parquet":
             digest.update(path.read_bytes())
+        elif path.suffix == ".mp4":
+            with path.open("rb") as file:
+                digest.update(file.read(_ENDS))
+                file.seek(max(0, size - _ENDS))
+                digest.update(file.read())
     return digest.hexdigest()
 
 

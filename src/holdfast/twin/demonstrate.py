@@ -1,21 +1,16 @@
-"""Demonstrations from worker processes, in the order of their seeds; images travel as files, however large they are."""
+"""One demonstration of the expert, its images in a file, however large they are."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import parent_process
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
@@ -42,41 +37,6 @@ class Demonstration:
     states: np.ndarray
     actions: np.ndarray
     frames: Path
-
-
-class Demonstrators:
-    """Worker processes that demonstrate one seed after the other, a few ahead of whoever takes the results."""
-
-    def __init__(self, order: Order, first: int, folder: Path, processes: int) -> None:
-        self._order, self._next, self._folder = order, first, folder
-        self._ahead = 2 * processes
-        self._pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=end_with_parent)
-        self._pending: deque[Future[Demonstration]] = deque()
-
-    def __enter__(self) -> Demonstrators:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def begin(self, wanted: int) -> None:
-        """Set the workers to work on the next demonstrations, of which `wanted` more are needed."""
-        while len(self._pending) < min(self._ahead, wanted):
-            self._pending.append(self._pool.submit(demonstrate, self._order, self._next, self._folder))
-            self._next += 1
-
-    def take(self, wanted: int) -> Demonstration:
-        """The next demonstration, with `wanted` more needed, this one included."""
-        self.begin(wanted)
-        try:
-            return self._pending.popleft().result()
-        except BrokenProcessPool:
-            raise HoldfastError(
-                "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer "
-                "--processes."
-            ) from None
 
 
 def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:

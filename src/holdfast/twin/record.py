@@ -1,8 +1,8 @@
-"""Records expert demonstrations: worker processes simulate and render, this process encodes, a kill costs little.
+"""Records expert demonstrations: every worker process simulates, renders and encodes parts of the dataset.
 
-A dataset is made of parts of a few episodes, each a whole dataset of its own, so that a recording that was killed goes
-on after its last part; when all episodes are there the parts are joined. What is recorded depends on the seed alone,
-never on the number of processes.
+A part holds the demonstrations of a few seeds and is a whole dataset of its own, so that parts are recorded side by
+side and a kill costs only those under way; when all episodes are there the parts are joined. What is recorded depends
+on the seeds alone, never on the number of processes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import fcntl
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +29,17 @@ from holdfast.data.writer import add_patiently, dataset_writer, frame, merge_dat
 from holdfast.embodiment import EMBODIMENTS
 from holdfast.errors import HoldfastError
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
-from holdfast.twin.demonstrate import Demonstration, Demonstrators, Order
+from holdfast.twin.demonstrate import Demonstration, Order, demonstrate, end_with_parent
 
-PART = 10  # episodes a kill can cost at most
+PART = 5  # seeds of a part; what a kill can cost each process
 NOTES = Path("meta") / "recording.json"
 _PATIENCE = 20  # demonstrations dropped before it matters that most are
 _SMALL = 224  # below this, an image's colours need its full resolution
 _ROBOT = EMBODIMENTS["piper_x_pair"]
+
+FRAMES = "frames"  # folder of images that are not encoded yet
+KEPT, DROPPED = 0, 1
+_since: Any = None  # in a worker process: how many demonstrations of each kind all of them have made
 
 type Report = Callable[[int, int], None]  # demonstrations kept and dropped so far
 
@@ -79,27 +86,90 @@ def read_notes(dataset: Path) -> dict[str, Any] | None:
 
 
 def _record_parts(order: Order, work: Path, processes: int, report: Report) -> None:
-    seeds, dropped = _done(work)
-    report(len(seeds), len(dropped))
-    frames = work / "frames"
-    shutil.rmtree(frames, ignore_errors=True)
-    frames.mkdir()
-    first = max([order.seed - 1, *seeds, *dropped]) + 1
-    with Demonstrators(order, first, frames, processes) as demonstrators:
-        demonstrators.begin(order.episodes - len(seeds))  # they work while this process loads the encoder
-        while len(seeds) < order.episodes:
-            _record_part(order, work, demonstrators, seeds, dropped, report)
+    """Record what is missing, round by round: where demonstrations failed, further seeds take their place."""
+    shutil.rmtree(work / FRAMES, ignore_errors=True)
+    (work / FRAMES).mkdir()
+    earlier = [len(which) for which in _done(work)]
+    since = get_context("spawn").Array("i", 2)  # demonstrations kept and dropped from now on
+    told: list[int] = []
+    with _workers(processes, since) as pool:
+        while parts := _missing(order, work):
+            jobs = [pool.submit(_record_part, order, work, seeds) for seeds in parts]
+            waiting = set(jobs)
+            while waiting:
+                _, waiting = wait(waiting, timeout=0.2)
+                counts = [earlier[kind] + since[kind] for kind in (KEPT, DROPPED)]
+                if counts != told:
+                    report(*counts)
+                    told = counts
+                    _check_worth(order, *counts)
+            for job in jobs:
+                job.result()
 
 
-def _record_part(
-    order: Order, work: Path, demonstrators: Demonstrators, seeds: list[int], dropped: list[int], report: Report
-) -> None:
-    """Record the next episodes into a part of their own, which gets its name when it is whole."""
-    writing, part = work / "writing", work / f"part-{len(seeds) // PART:04d}"
+@contextmanager
+def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_enter, initargs=(since,))
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise HoldfastError(
+            "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer "
+            "--processes."
+        ) from None
+    except BaseException:  # an error or a key press: nobody waits for the parts under way
+        for child in active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _missing(order: Order, work: Path) -> list[range]:
+    """Seeds of the parts to record next; nothing when all episodes are there."""
+    first, kept = order.seed, 0
+    while kept < order.episodes:
+        end = first + order.episodes - kept
+        parts = [range(seed, min(seed + PART, end)) for seed in range(first, end, PART)]
+        if missing := [seeds for seeds in parts if not _place(work, seeds).exists()]:
+            return missing
+        kept += sum(len(_notes_of(_place(work, seeds))["seeds"]) for seeds in parts)
+        first = end
+    return []
+
+
+def _enter(since: Any) -> None:
+    """Make a worker process ready: it counts what it does, and ends when the recorder does."""
+    global _since
+    _since = since
+    end_with_parent()
+
+
+def _record_part(order: Order, work: Path, seeds: range) -> None:
+    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is whole."""
+    writing = work / f"writing-{seeds.start}"
     shutil.rmtree(writing, ignore_errors=True)
-    kept, lost, end = len(seeds), len(dropped), min(len(seeds) + PART, order.episodes)
-    with dataset_writer(
-        writing,
+    kept: list[int] = []
+    with ExitStack() as stack:
+        dataset = None
+        for seed in seeds:
+            demonstration = demonstrate(order, seed, work / FRAMES)
+            if demonstration.full:
+                if dataset is None:
+                    dataset = stack.enter_context(_open(order, writing))
+                _encode(order, dataset, demonstration)
+                kept.append(seed)
+            with _since.get_lock():
+                _since[KEPT if demonstration.full else DROPPED] += 1
+    if kept:
+        _verify(writing)
+    _write_notes(writing, order, kept, [seed for seed in seeds if seed not in kept])
+    writing.rename(_place(work, seeds))
+
+
+def _open(order: Order, folder: Path) -> Any:
+    return dataset_writer(
+        folder,
         fps=CONTROL_HZ,
         names=_ROBOT.names,
         cameras=CAMERAS,
@@ -107,24 +177,12 @@ def _record_part(
         width=order.width,
         robot=_ROBOT.name,
         full_colour=min(order.height, order.width) < _SMALL,
-    ) as dataset:
-        while len(seeds) < end:
-            demonstration = demonstrators.take(order.episodes - len(seeds))
-            if demonstration.full:
-                _encode(order, dataset, demonstration)
-                seeds.append(demonstration.seed)
-            else:
-                dropped.append(demonstration.seed)
-                _check_worth(order, len(seeds), len(dropped))
-            report(len(seeds), len(dropped))
-    _verify(writing)
-    _write_notes(writing, order, seeds[kept:], dropped[lost:])
-    writing.rename(part)
+    )
 
 
 def _encode(order: Order, dataset: Any, demonstration: Demonstration) -> None:
     shape = (len(demonstration.actions), len(CAMERAS), order.height, order.width, 3)
-    frames: np.ndarray = np.memmap(demonstration.frames, np.uint8, "r", shape=shape)
+    frames = np.asarray(np.memmap(demonstration.frames, np.uint8, "r", shape=shape))
     instruction = catalog_task(order.task).instruction
     for state, action, views in zip(demonstration.states, demonstration.actions, frames, strict=True):
         add_patiently(dataset, frame(instruction, state, action, dict(zip(CAMERAS, views, strict=True))))
@@ -133,7 +191,7 @@ def _encode(order: Order, dataset: Any, demonstration: Demonstration) -> None:
 
 
 def _join(order: Order, work: Path, final: Path) -> None:
-    parts = _parts(work)
+    parts = [part for part in _parts(work) if _notes_of(part)["seeds"]]
     seeds, dropped = _done(work)
     whole = parts[0]
     if len(parts) > 1:
@@ -145,21 +203,26 @@ def _join(order: Order, work: Path, final: Path) -> None:
     whole.rename(final)
 
 
+def _place(work: Path, seeds: range) -> Path:
+    """Where the part of some seeds lies; sorted by name, parts are in the order of their seeds."""
+    return work / f"part-{seeds.start:012d}"
+
+
 def _parts(work: Path) -> list[Path]:
     return sorted(work.glob("part-*"))
 
 
 def _done(work: Path) -> tuple[list[int], list[int]]:
     """Seeds of the finished parts' episodes, and of demonstrations dropped on the way."""
-    seeds: list[int] = []
-    dropped: list[int] = []
-    for part in _parts(work):
-        notes = read_notes(part)
-        if notes is None:
-            raise HoldfastError(f"{part / NOTES} is damaged. Delete {work} to record again.")
-        seeds += notes["seeds"]
-        dropped += notes["dropped"]
-    return seeds, dropped
+    notes = [_notes_of(part) for part in _parts(work)]
+    return [seed for n in notes for seed in n["seeds"]], [seed for n in notes for seed in n["dropped"]]
+
+
+def _notes_of(part: Path) -> dict[str, Any]:
+    notes = read_notes(part)
+    if notes is None:
+        raise HoldfastError(f"{part / NOTES} is damaged. Delete {part.parent} to record again.")
+    return notes
 
 
 def _verify(dataset: Path) -> None:
@@ -198,6 +261,7 @@ def _write_notes(dataset: Path, order: Order, seeds: list[int], dropped: list[in
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".writing")
     temporary.write_text(json.dumps(content))
     temporary.rename(path)
