@@ -29,7 +29,7 @@ check: setup
 	$(RUN)/mypy
 
 test: check
-	$(RUN)/pytest -m "not gpu"
+	$(RUN)/pytest -m "not gpu" -n 2 --dist loadfile
 
 quickstart: setup
 	$(RUN)/holdfast run quickstart

@@ -31,7 +31,7 @@ from holdfast.errors import HoldfastError
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.demonstrate import Demonstration, Order, demonstrate, end_with_parent
 
-PART = 5  # seeds of a part; what a kill can cost each process
+PART = 10  # seeds of a part; what a kill can cost each process
 NOTES = Path("meta") / "recording.json"
 _PATIENCE = 20  # demonstrations dropped before it matters that most are
 _SMALL = 224  # below this, an image's colours need its full resolution
