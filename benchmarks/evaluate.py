@@ -50,7 +50,7 @@ def evaluate(folder: Path, trials: int, processes: int) -> tuple[float, float, l
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--task", default="press_button")
+    parser.add_argument("--task", default="stack_bowls")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         made = make_run(Path(scratch) / "run", (options.task,), chunk=8, size=64, options=CPU_SIZED)
