@@ -22,8 +22,8 @@ def quickstart(output: Path, seed: int) -> Recipe:
             data_root=str(data),
             method=method,
             output=str(output / method),
-            policy=PolicyChoice(path="nano-base", options={"image_size": "64", "noise_draws": "2"}),
-            steps=280,
+            policy=PolicyChoice(path="nano-base", options={"image_size": "64", "noise_draws": "1"}),
+            steps=320,
             batch_size=32,
             seed=seed,
             device="cpu",
@@ -31,7 +31,7 @@ def quickstart(output: Path, seed: int) -> Recipe:
             replay=ReplayConfig(ratio=0.5, frequency=0.3),
             norm=NormConfig(stats="nano-base"),
             optim=OptimConfig(lr=1e-3, warmup=20, ema=0.98),
-            checkpoint=CheckpointConfig(every=140),
+            checkpoint=CheckpointConfig(every=160),
         )
 
     return Recipe(
