@@ -27,7 +27,7 @@ def quickstart(output: Path, seed: int) -> Recipe:
             batch_size=32,
             seed=seed,
             device="cpu",
-            # A fifth of 40 demonstrations would be eight, then four: half of them is what 500 leave of a fifth.
+            # The paper's fifth of 40 demonstrations would leave four of each task for the last stage; half leaves ten.
             replay=ReplayConfig(ratio=0.5, frequency=0.3),
             norm=NormConfig(stats="nano-base"),
             optim=OptimConfig(lr=1e-3, warmup=20, ema=0.98),
