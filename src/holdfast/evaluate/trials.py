@@ -106,18 +106,21 @@ class Trials:
         """The trials as they stand, in the order in which they were written."""
         return list(self.numbered(task, stage).values())
 
-    def matrix(self, names: Sequence[str]) -> Matrix:
-        """Scores of the valid trials by task and stage, as `names` number the tasks.
+    def counted(self) -> list[Trial]:
+        """The trials that make up the cells: valid, and where a stage was trained anew, of its newest weights."""
+        valid = [trial for trial in self.all() if trial.valid]
+        newest = {(trial.task, trial.stage): trial.policy for trial in valid if trial.policy}
+        return [t for t in valid if t.policy in ("", newest.get((t.task, t.stage), ""))]
 
-        Where a stage was trained anew, the trials of its earlier weights no longer count.
-        """
-        cells: dict[tuple[int, int], list[Trial]] = {}
-        for trial in self.all():
+    def matrix(self, names: Sequence[str]) -> Matrix:
+        """Scores of the counted trials by task and stage, as `names` number the tasks."""
+        cells: dict[tuple[int, int], list[float]] = {}
+        for trial in self.counted():
             if trial.task not in names:
                 raise unknown("task of the run in its trials", trial.task, names)
-            if trial.valid:
-                cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial)
-        return Matrix(tuple(names), {key: _scores(cells[key]) for key in sorted(cells)})
+            if trial.score is not None:
+                cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
+        return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
 
     def close(self) -> None:
         """Close the file."""
@@ -165,11 +168,6 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-
-
-def _scores(trials: list[Trial]) -> tuple[float, ...]:
-    newest = next((trial.policy for trial in reversed(trials) if trial.policy), "")
-    return tuple(float(t.score) for t in trials if t.policy in ("", newest) and t.score is not None)
 
 
 def _stored(name: str, value: Any) -> Any:

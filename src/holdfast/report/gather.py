@@ -92,7 +92,7 @@ def _read(path: Path) -> Run:
     matrix, heldout = Matrix(folder.names, {}), None
     if folder.trials.exists():
         with Trials(folder.trials) as stored:
-            matrix, trials = _in_one_row(folder.arranged(stored.matrix(folder.names))), stored.all()
+            matrix, trials = _in_one_row(folder.arranged(stored.matrix(folder.names))), stored.counted()
     if (path / "heldout.json").exists():
         heldout = _in_one_row(folder.arranged(_heldout(path / "heldout.json", list(folder.names))))
     return Run(
@@ -102,7 +102,7 @@ def _read(path: Path) -> Run:
         tasks=folder.tasks,
         config=yaml.safe_load((path / "run.yaml").read_text())["config"],
         matrix=matrix,
-        trials=_counted(trials, list(folder.names), folder.method),
+        trials=_in_rows(trials, list(folder.names), folder.method),
         heldout=heldout,
         audits=_audits(path / "audit.jsonl"),
         stages=tuple(_stage(found) for found in sorted((path / "stages").glob("[0-9]*-*"))),
@@ -116,17 +116,12 @@ def _in_one_row(matrix: Matrix) -> Matrix:
     return Matrix(matrix.tasks, {(i, len(matrix.tasks)): scores for i, scores in matrix.baseline.items()})
 
 
-def _counted(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
-    """The trials behind the cells of a run's matrix, with the stage of their row.
-
-    Those are the valid ones, and where a stage was trained anew, only those of its newest weights.
-    """
-    newest = {(t.task, t.stage): t.policy for t in trials if t.valid and t.policy}
-    mine = [t for t in trials if t.valid and t.policy in ("", newest.get((t.task, t.stage), ""))]
+def _in_rows(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
+    """The trials behind the cells of a run's matrix, with the stage of their row."""
     if method not in WITHOUT_STAGES:
-        return tuple(mine)
+        return tuple(trials)
     own = {name: i if method == "finetune" else 1 for i, name in enumerate(names, 1)}
-    return tuple(replace(trial, stage=len(names)) for trial in mine if trial.stage == own[trial.task])
+    return tuple(replace(trial, stage=len(names)) for trial in trials if trial.stage == own[trial.task])
 
 
 def _heldout(file: Path, names: list[str]) -> Matrix:
