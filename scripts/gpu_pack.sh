@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Collects into wheels/ what a GPU machine without network needs beside an image of torch (with torchvision, pillow, numpy, pandas,
 # pyarrow, opencv and safetensors are taken to be there), in the versions of the lock, and the GL loader for rendering;
-# packed into one archive, which is a third smaller than the wheels. There: source wheels/activate.sh
+# packed into one archive, which is smaller than the wheels. There: source wheels/activate.sh
 # Usage: gpu_pack.sh VENV_BIN
 set -euo pipefail
 bin=$1
