@@ -114,7 +114,7 @@ def _scalar(items: dict[Any, Any]) -> np.generic:
     dtype, data = _dtype(items[b"dtype"]), items[b"data"]
     if type(data) is not _SCALARS[dtype.kind]:
         raise WireError(f"A number of type {dtype} cannot be a {type(data).__name__}.")
-    return np.asarray(data, dtype)[()]
+    return dtype.type(data)
 
 
 def _dtype(name: Any) -> np.dtype:
