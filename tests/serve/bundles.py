@@ -40,17 +40,17 @@ def make_trained(path: Path, tasks: tuple[str, ...] = TASKS) -> Path:
     return path
 
 
-def question(seed: int = 0, **changes) -> dict:
-    """A question as a client would put it; a change to None leaves a key out."""
-    rng = np.random.default_rng(seed)
-    asked = {
+def question(which: int = 0, **changes) -> dict:
+    """A question as a client would put it; even ones are about the one-arm task."""
+    rng = np.random.default_rng(which)
+    return {
         "state": rng.uniform(-0.5, 0.5, 14),
         "images": {name: rng.integers(0, 256, (SIZE, SIZE, 3), np.uint8) for name in CAMERAS},
-        "prompt": TASKS[seed % 2],
-        "seed": seed,
+        "prompt": TASKS[which % 2],
+        "seed": which,
         "number": 3,
+        **changes,
     }
-    return {key: value for key, value in (asked | changes).items() if value is not None}
 
 
 class FakePolicy:

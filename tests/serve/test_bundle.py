@@ -179,5 +179,3 @@ def test_a_bundle_of_another_format_says_who_wrote_it(bundle, copy):
     manifest.write_text(manifest.read_text().replace(old, file_hash(file)))
     with pytest.raises(HoldfastError, match=r"holdfast 9\.9 in format 99"):
         load(copy)
-
-

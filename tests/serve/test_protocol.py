@@ -103,8 +103,8 @@ def test_a_question_is_a_binary_map(desk):
 
 
 def test_an_idle_arm_is_held_where_it_was_measured(desk):
-    for seed, arms in ((0, ["left"]), (1, ["left", "right"])):
-        look = read(desk, seed=seed)
+    for which, arms in enumerate((["left"], ["left", "right"])):
+        look = desk.read(pack(question(which)), 0)
         actions = np.random.default_rng(9).normal(size=(3, 14)).astype(np.float32)
         answer = unpack(desk.answer(look, actions, 0.001, 0.002))
         active = EMBODIMENTS["piper_x_pair"].active(arms)
