@@ -69,9 +69,14 @@ class Pilot:
             self._set_horizon(horizon)
 
     @property
+    def remembers(self) -> bool:
+        """Whether it keeps what it saw from look to look, so that it can serve only one robot."""
+        return bool(self._config.n_obs_steps > 1)
+
+    @property
     def rows(self) -> int:
-        """Looks answered at once; fewer are padded. A policy that remembers what it saw can serve only one robot."""
-        if self._config.n_obs_steps > 1:
+        """Looks answered at once; fewer are padded."""
+        if self.remembers:
             return 1
         return CPU_ROWS if self._config.device == "cpu" else GPU_ROWS
 
@@ -131,7 +136,7 @@ class Pilot:
             self._policy.reset()
         torch.manual_seed(int(np.random.SeedSequence((look.seed, look.number)).generate_state(1)[0]))
         batch = pre(_batch([look]))
-        if self._config.n_obs_steps > 1:  # such a policy keeps its own queues of what it saw and of what it will do
+        if self.remembers:  # such a policy keeps its own queues of what it saw and of what it will do
             return np.asarray(post(self._policy.select_action(batch)).cpu())
         return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
 

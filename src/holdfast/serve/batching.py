@@ -29,6 +29,10 @@ class Policy(Protocol):
         """Looks it answers at once."""
 
     @property
+    def remembers(self) -> bool:
+        """Whether it can serve one robot only."""
+
+    @property
     def horizon(self) -> int:
         """Steps of an answer."""
 
