@@ -150,6 +150,7 @@ def test_the_command_refuses_what_it_should(bundle, tmp_path, capsys):
         (["--token-file", str(short)], "at least 16"),
         (["--token-file", str(tmp_path / "none")], "cannot be read"),
         (["--port", "70000"], "--port must be"),
+        (["--rows", "0"], "--rows must be"),
     ):
         assert main(["serve", str(bundle.path), *flags]) == 2
         assert said in capsys.readouterr().err

@@ -43,7 +43,14 @@ class Look:
 class Pilot:
     """A policy with its pre- and post-processing, on one device."""
 
-    def __init__(self, folder: Path, names: Sequence[str], device: str = "cpu", horizon: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        device: str = "cpu",
+        horizon: int | None = None,
+        rows: int | None = None,
+    ) -> None:
         """Load a policy.
 
         Args:
@@ -51,7 +58,9 @@ class Pilot:
             names: Of the robot's dimensions, in order.
             device: Where it computes.
             horizon: Steps of a chunk to carry out before looking again; None takes what the policy was saved with.
+            rows: Of every batch; None takes what evaluation takes on such a device.
         """
+        self._rows = rows
         statistics = folder / "normalization.json"
         self._folder = folder / "policy" if statistics.exists() else folder
         if not (self._folder / "config.json").exists():
@@ -78,7 +87,7 @@ class Pilot:
         """Looks answered at once; fewer are padded."""
         if self.remembers:
             return 1
-        return CPU_ROWS if self._config.device == "cpu" else GPU_ROWS
+        return self._rows or (CPU_ROWS if self._config.device == "cpu" else GPU_ROWS)
 
     @property
     def horizon(self) -> int:
