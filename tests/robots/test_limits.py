@@ -73,7 +73,9 @@ def test_hands_that_begin_inside_the_workspace_stay_inside(wanted):
 def test_hands_that_begin_outside_never_go_further_out(measured, wanted):
     command = LIMITS.start(measured)
     for action in wanted:
-        before = [np.abs(Workspace().shift(s, command.pose[7 * i : 7 * i + 7])) for i, s in enumerate(("left", "right"))]
+        before = [
+            np.abs(Workspace().shift(s, command.pose[7 * i : 7 * i + 7])) for i, s in enumerate(("left", "right"))
+        ]
         command = LIMITS.step(command, command.pose, action)
         after = [np.abs(Workspace().shift(s, command.pose[7 * i : 7 * i + 7])) for i, s in enumerate(("left", "right"))]
         assert (np.array(after) <= np.array(before) + 1e-6).all()
