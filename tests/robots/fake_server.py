@@ -20,11 +20,7 @@ count = 0
 
 def converse(connection):
     global count
-    connection.send(
-        pack(
-            {"names": list(NAMES), "cameras": {"head": [8, 8]}, "horizon": 16, "policy": "abc", "normalization": "def"}
-        )
-    )
+    connection.send(pack({"names": list(NAMES), "cameras": {"head": [8, 8]}, "horizon": 16, "policy": "abc"}))
     for message in connection:
         question = unpack(message)
         count += 1

@@ -8,12 +8,12 @@ import pytest
 from fakes import BOTH, HOME, ONE, PAIR, FakeAnswerer, FakeKeys, FakeRobot
 
 from holdfast.errors import HoldfastError
-from holdfast.robots.client import Asker
+from holdfast.robots.asker import Asker
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import WAITED, Attempt, Conduct, bring
 from holdfast.robots.plan import Plan, check_horizon
-from holdfast.robots.robot import RobotFault
+from holdfast.robots.robot import FaultError
 
 LIMITS = Limits(PAIR, Workspace())
 
@@ -154,7 +154,7 @@ def test_a_robots_fault_stops_the_arms_and_ends_the_attempt():
 
     def observe():
         if robot.looks > 10:
-            raise RobotFault("An arm reports a collision.")
+            raise FaultError("An arm reports a collision.")
         return look()
 
     robot.observe = observe

@@ -14,7 +14,7 @@ from holdfast.robots.arm import PiperArm
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.piper import PiperPair
-from holdfast.robots.robot import RobotFault
+from holdfast.robots.robot import FaultError
 from holdfast.robots.wrapped import Wrapped, read_pair
 
 PAIR = EMBODIMENTS["piper_x_pair"]
@@ -132,7 +132,7 @@ def test_an_arm_in_trouble_is_a_fault_in_words(pair, arms, harm, said):
     for name, value in harm.items():
         setattr(arms[1], name, value)
     until(lambda: pair._arms[1].fault())
-    with pytest.raises(RobotFault, match=said):
+    with pytest.raises(FaultError, match=said):
         pair.get_observation()
 
 

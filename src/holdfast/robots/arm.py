@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast.embodiment import Dimension
 from holdfast.errors import HoldfastError
-from holdfast.robots.robot import RobotFault
+from holdfast.robots.robot import FaultError
 
 _MILLIDEGREES = 1000 * 180 / math.pi  # in a radian
 _MICROMETRES = 1e6  # in a metre
@@ -78,10 +78,10 @@ class PiperArm:
         self._sdk = sdk
 
     def pose(self) -> np.ndarray:
-        """The measured joints and opening; `RobotFault` where the arm is silent or reports an error."""
+        """The measured joints and opening; `FaultError` where the arm is silent or reports an error."""
         fault = self.fault()
         if fault:
-            raise RobotFault(f"The arm on {self._port} {fault}.")
+            raise FaultError(f"The arm on {self._port} {fault}.")
         joints = self._sdk.GetArmJointMsgs().joint_state
         opening = self._sdk.GetArmGripperMsgs().gripper_state.grippers_angle
         return np.array([*(getattr(joints, f"joint_{i}") for i in range(1, 7)), opening]) / self._scale

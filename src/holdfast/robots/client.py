@@ -1,14 +1,12 @@
-"""Where actions come from: a policy server over a websocket or a policy in this process, asked in a thread.
+"""Where actions come from: a policy server over a websocket, or a policy in this process.
 
-The control loop never waits for an answer. It asks, goes on with what it has, and looks whether the answer is there; one
-that is not there by its deadline is an error, and so is a connection that breaks. A connection whose answer came too
-late is closed, so that no answer can ever be taken for that of another question.
+A connection that breaks, or whose answer comes too late, is closed and made anew, so that no answer can ever be taken
+for that of another question.
 """
 
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,13 +23,10 @@ if TYPE_CHECKING:
 
     from holdfast.policies.pilot import Pilot
 
-PATIENCE = 60.0  # seconds to wait for a server to come back
-_FIRST = 10.0  # seconds for an attempt's first answer: the arms stand still, and a policy may have to warm up
 _OPENING = 5.0  # seconds for one attempt to connect
-_BACKOFF = (0.1, 2.0)  # seconds before the second attempt to connect, doubled up to the most
 
 
-class Unanswered(HoldfastError):
+class UnansweredError(HoldfastError):
     """A question has no answer: the server was late, gone, or did not understand."""
 
 
@@ -65,7 +60,7 @@ class Answerer(Protocol):
         """Be ready for a question; costs nothing where that is so already."""
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
-        """Actions (steps, dimensions) from the question's control step on, or `Unanswered` within so many seconds."""
+        """Actions (steps, dimensions) from the question's control step on; `UnansweredError` after so many seconds."""
 
     def close(self) -> None:
         """Be gone."""
@@ -107,7 +102,7 @@ class Server:
                 self._about = _about(self._message(_OPENING))
             except (OSError, WebSocketException, WireError) as error:
                 self.close()
-                raise Unanswered(f"No policy server answers at {self._url}: {_said(error)}.") from None
+                raise UnansweredError(f"No policy server answers at {self._url}: {_said(error)}.") from None
         return self._about
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
@@ -121,9 +116,9 @@ class Server:
             self._socket.send(pack(_request(question, about)))
             reply = self._message(until - time.monotonic())
             return _actions(reply, about)
-        except (OSError, WebSocketException, WireError, Unanswered) as error:
+        except (OSError, WebSocketException, WireError, UnansweredError) as error:
             self.close()
-            raise Unanswered(f"The policy server at {self._url} failed: {_said(error)}.") from None
+            raise UnansweredError(f"The policy server at {self._url} failed: {_said(error)}.") from None
 
     def close(self) -> None:
         """Drop the connection; `connect` makes a new one."""
@@ -178,72 +173,6 @@ class InProcess:
         """Nothing to let go of."""
 
 
-class Asker:
-    """One question at a time, in a thread of its own."""
-
-    def __init__(self, answerer: Answerer, deadline: float) -> None:
-        """Begin the thread.
-
-        Args:
-            answerer: Who is asked.
-            deadline: Seconds after which a question without an answer is an error.
-        """
-        self.deadline = deadline
-        self._answerer = answerer
-        self._thread = ThreadPoolExecutor(1, "asker")
-        self._pending: tuple[int, Future[np.ndarray]] | None = None
-        self._due = 0.0
-
-    def connect(self, patience: float = PATIENCE) -> About:
-        """Wait until the answerer is there, trying again and again; also after it was gone."""
-        until, pause = time.monotonic() + patience, _BACKOFF[0]
-        while True:
-            try:
-                return self._thread.submit(self._answerer.connect).result()
-            except Unanswered:
-                if time.monotonic() + pause > until:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, _BACKOFF[1])
-
-    def ask(self, step: int, question: Question) -> None:
-        """Ask about what was seen at a control step."""
-        seconds = self.deadline if step else max(self.deadline, _FIRST)
-        self._due = time.monotonic() + seconds
-        self._pending = step, self._thread.submit(self._answerer.answer, question, seconds)
-
-    @property
-    def asking(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._pending is not None
-
-    def overdue(self) -> float:
-        """Seconds since the deadline of the last question; negative before it."""
-        return time.monotonic() - self._due
-
-    def answer(self) -> tuple[int, np.ndarray] | None:
-        """The step of the question and its answer, once it is there; `Unanswered` where none will come in time."""
-        if self._pending is None:
-            return None
-        step, future = self._pending
-        if future.done():
-            self._pending = None
-            return step, future.result()
-        if self.overdue() > 0:
-            self._pending = None
-            raise Unanswered(f"There was no answer within the deadline of {self.deadline:g} s.")
-        return None
-
-    def forget(self) -> None:
-        """Drop the open question, where an attempt ended before its answer came."""
-        self._pending = None
-
-    def close(self) -> None:
-        """Close the answerer and end the thread."""
-        self._thread.submit(self._answerer.close)
-        self._thread.shutdown()
-
-
 def _about(said: dict[str, Any]) -> About:
     try:
         return About(
@@ -273,10 +202,10 @@ def _fitted(images: dict[str, np.ndarray], about: About) -> dict[str, np.ndarray
     fitted = {}
     for name, (height, width) in about.cameras.items():
         if name not in images:
-            raise Unanswered(f"The policy looks through camera {name!r}, and the robot has {', '.join(images)}.")
+            raise UnansweredError(f"The policy looks through camera {name!r}, and the robot has {', '.join(images)}.")
         image = images[name]
         if image.shape[0] * width != image.shape[1] * height:
-            raise Unanswered(
+            raise UnansweredError(
                 f"Camera {name!r} gives {image.shape[0]}x{image.shape[1]} and the policy wants {height}x{width}, which "
                 "has another shape. Set the camera to one of that shape."
             )

@@ -1,7 +1,7 @@
 """One attempt at a task, as a story: look, ask ahead, take the next action, pass it through the limits, send it.
 
-Steps go on at the robot's rate whatever the policy does: a step without an action holds the last command. An answer that
-is late beyond its deadline, or a server that is gone, stops the arms in the same step.
+Steps go on at the robot's rate whatever the policy does: a step without an action holds the last command. An answer
+that is late beyond its deadline, or a server that is gone, stops the arms in the same step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Literal
 import numpy as np
 
 from holdfast.records import Task
-from holdfast.robots.client import Asker, Question, Unanswered
+from holdfast.robots.asker import Asker
+from holdfast.robots.client import Question, UnansweredError
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Command, Limits
 from holdfast.robots.plan import Plan
-from holdfast.robots.robot import Robot, RobotFault
+from holdfast.robots.robot import FaultError, Robot
 from holdfast.twin.env import Observation
 
 WAITED = "no action yet"
@@ -103,10 +104,10 @@ class Attempt:
             ended, why = self._act()
             self._robot.stop()
             return self._outcome(ended, why)
-        except Unanswered as error:
+        except UnansweredError as error:
             self._robot.stop()
             return self._outcome("unanswered", str(error), max(0.0, self._asker.overdue()))
-        except RobotFault as error:
+        except FaultError as error:
             self._robot.stop()
             return self._outcome("fault", str(error))
         except BaseException:

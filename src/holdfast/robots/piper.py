@@ -13,7 +13,7 @@ from holdfast.embodiment import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.limits import Command, Limits
-from holdfast.robots.robot import RobotFault
+from holdfast.robots.robot import FaultError
 
 _FRESH = 200  # ms: the oldest picture that is taken for the present
 
@@ -83,7 +83,7 @@ class PiperPair(Robot):
             try:
                 seen[name] = camera.read_latest(max_age_ms=_FRESH)
             except (TimeoutError, RuntimeError) as error:
-                raise RobotFault(f"Camera {name!r} gives no picture: {error}") from None
+                raise FaultError(f"Camera {name!r} gives no picture: {error}") from None
         return seen
 
     def send_action(self, action: dict[str, Any]) -> dict[str, Any]:

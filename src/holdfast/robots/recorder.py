@@ -27,11 +27,11 @@ _QUALITY = 26
 class Dataset:
     """A new LeRobot dataset, one episode an attempt; what is sent to the arms is the action."""
 
-    def __init__(self, root: Path, robot: Robot) -> None:
+    def __init__(self, root: Path) -> None:
         """Refuse a folder that exists; the dataset is made with the first frame, which knows the images."""
         if root.exists():
             raise HoldfastError(f"{root} exists already. Give --record a new folder.")
-        self._root, self._robot = root, robot
+        self._root = root
         self._stack = ExitStack()
         self._writer: Any = None
         self._frames = 0
@@ -45,10 +45,10 @@ class Dataset:
     ) -> None:
         self._stack.close()
 
-    def add(self, task: Task, seen: Observation, pose: np.ndarray) -> None:
+    def add(self, robot: Robot, task: Task, seen: Observation, pose: np.ndarray) -> None:
         """Add a frame to the episode."""
         if self._writer is None:
-            self._writer = self._open(seen)
+            self._writer = self._open(robot, seen)
         self._writer.add_frame(frame(task.instruction, seen.state, pose, seen.images))
         self._frames += 1
 
@@ -61,12 +61,11 @@ class Dataset:
         self.episodes += 1
         return self.episodes - 1
 
-    def _open(self, seen: Observation) -> Any:
+    def _open(self, robot: Robot, seen: Observation) -> Any:
         sizes = {image.shape for image in seen.images.values()}
         if len(sizes) != 1:
             raise HoldfastError(f"A dataset needs cameras of one size, these have {sorted(sizes)}.")
         height, width, _ = sizes.pop()
-        robot = self._robot
         return self._stack.enter_context(
             dataset_writer(
                 self._root,
@@ -100,7 +99,7 @@ class Recorder:
     def see(self, seen: Observation, command: Command) -> None:
         """Keep one step."""
         if self._dataset:
-            self._dataset.add(self._task, seen, command.pose)
+            self._dataset.add(self._robot, self._task, seen, command.pose)
         if self._steps % _FILM_STEP == 0:
             self._shoot(self._steps % _LIVE_STEP == 0)
         self._steps += 1

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.twin.env import Observation
 
 
-class RobotFault(HoldfastError):
+class FaultError(HoldfastError):
     """The robot itself cannot go on: an arm reports an error or is silent, a camera gives no picture."""
 
 

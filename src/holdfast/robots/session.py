@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.evaluate.trials import Trials
 from holdfast.records import Trial
-from holdfast.robots.client import Asker
+from holdfast.robots.asker import Asker
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Limits
 from holdfast.robots.loop import Attempt, Conduct, Outcome, bring

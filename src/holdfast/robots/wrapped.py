@@ -13,7 +13,7 @@ from PIL import Image
 from holdfast.embodiment import EMBODIMENTS, Embodiment
 from holdfast.errors import HoldfastError, unknown
 from holdfast.robots.limits import Workspace
-from holdfast.robots.robot import RobotFault
+from holdfast.robots.robot import FaultError
 from holdfast.twin.env import Observation
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Wrapped:
         try:
             seen = self._device.get_observation()
         except OSError as error:  # what LeRobot's cameras raise when a cable comes loose
-            raise RobotFault(f"The robot cannot be read: {error}.") from None
+            raise FaultError(f"The robot cannot be read: {error}.") from None
         names = self.embodiment.names
         self._images = {name: value for name, value in seen.items() if name not in names}
         return Observation(np.array([seen[name] for name in names], float), dict(self._images))
@@ -64,7 +64,7 @@ class Wrapped:
     def stop(self) -> None:
         """Send the last pose again. An arm that cannot be spoken to was told that pose already."""
         if self._last is not None:
-            with suppress(RobotFault):
+            with suppress(FaultError):
                 self.send(self._last)
 
     def picture(self) -> np.ndarray:
