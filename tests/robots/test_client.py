@@ -22,11 +22,15 @@ LIMITS = Limits(PAIR, Workspace())
 QUESTION = Question(ONE, HOME, {"head": np.zeros((8, 8, 3), np.uint8)})
 
 
-@pytest.fixture
-def port():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture
+def port():
+    return free_port()
 
 
 class Process:

@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     """Run `holdfast bundle`."""
     parser = argparse.ArgumentParser(
         prog="holdfast bundle",
-        usage="holdfast bundle RUN [--stage K] [--output FOLDER]\n       holdfast bundle verify|diff|deploy|rollback ...",
+        usage="holdfast bundle RUN [--stage K] [--output FOLDER], or verify, diff, deploy, rollback as below",
         description=_HELP,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 _HELP = """\
 Serve a bundle's policy to robots. It speaks openpi's websocket protocol, so the `openpi-client` package works as it is;
-docs/serving.md lists what is sent. Every question names its task, so one server serves one-arm and two-arm tasks; robots
-that ask at the same time are answered in one batch, and no answer depends on who else asked. Whatever is wrong with a
-question is answered with a line of text, and the next question is answered as usual.
+docs/serving.md lists what is sent. Every question names its task, so one server serves one-arm and two-arm tasks.
+Robots that ask at the same time are answered in one batch, and no answer depends on who else asked. Whatever is wrong
+with a question is answered with a line of text, and the next question is answered as usual.
 
 It listens on this machine only. For other machines give --host and a token, or better a tunnel (ssh -L): the websocket
-itself is not encrypted. GET /healthz says OK, GET /metrics is for Prometheus. Ctrl-C or SIGTERM stops it: questions that
-are being answered get their answers first.
+itself is not encrypted. GET /healthz says OK, GET /metrics is for Prometheus. Ctrl-C or SIGTERM stops it: questions
+that are being answered get their answers first.
 """
 _EXAMPLES = """\
 examples:

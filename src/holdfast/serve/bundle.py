@@ -116,7 +116,7 @@ def load(folder: Path) -> Bundle:
 def verify(folder: Path) -> str | None:
     """Say what is wrong with a bundle, or None when it has every file with its bytes, and no other."""
     file = folder / checkpoint.MANIFEST
-    if not file.is_file():
+    if not file.is_file() or file.is_symlink():
         return f"there is no {checkpoint.MANIFEST}" if folder.is_dir() else "there is no such folder"
     try:
         text = file.read_text()

@@ -56,7 +56,7 @@ def _task(old: Task, new: Task) -> Iterator[str]:
         ("penalty", {p.name: p for p in old.penalties}, {p.name: p for p in new.penalties}),
     ):
         for name in [*before, *(n for n in after if n not in before)]:
-            one, other = before.get(name), after.get(name)  # type: ignore[attr-defined]
+            one, other = before.get(name), after.get(name)
             if one != other:
                 change = "dropped" if other is None else "new" if one is None else f"{one} -> {other}"
                 yield f"task {new.name}, rubric, {kind} {name}: {change}"

@@ -93,7 +93,7 @@ class Server:
             return connection.respond(HTTPStatus.OK, "OK\n")
         said = request.headers.get_all("Authorization")
         expected = f"Api-Key {self._token}"
-        if self._token and not (len(said) == 1 and hmac.compare_digest(said[0].encode(), expected.encode())):
+        if self._token and not (len(said) == 1 and hmac.compare_digest(_bytes(said[0]), _bytes(expected))):
             self._meters.refused += 1
             return connection.respond(HTTPStatus.UNAUTHORIZED, "This server asks for its token, as an API key.\n")
         if request.path == "/metrics":
@@ -145,6 +145,10 @@ class Server:
         self._meters.answers[look.task.name] += 1
         self._meters.seconds.add(perf_counter() - begun)
         return reply
+
+
+def _bytes(header: str) -> bytes:
+    return header.encode(errors="surrogateescape")  # as it came: whoever sends it decides what is in it
 
 
 def _silent() -> logging.Logger:

@@ -114,7 +114,8 @@ def _scalar(items: dict[Any, Any]) -> np.generic:
     dtype, data = _dtype(items[b"dtype"]), items[b"data"]
     if type(data) is not _SCALARS[dtype.kind]:
         raise WireError(f"A number of type {dtype} cannot be a {type(data).__name__}.")
-    return np.asarray(data, dtype)[()]
+    with np.errstate(over="ignore"):  # a number too large is infinite, and not worth a warning
+        return dtype.type(data)
 
 
 def _dtype(name: Any) -> np.dtype:
