@@ -16,7 +16,7 @@ PAIR = EMBODIMENTS["piper_x_pair"]
 HOME = _home()
 ONE = Task("reach", "Please reach.", ("left",))
 BOTH = Task("lift", "Please lift.", ("left", "right"))
-CAMERAS = {"head": (8, 8)}
+CAMERAS = {"head": (32, 32)}
 
 
 class FakeRobot:
@@ -24,18 +24,19 @@ class FakeRobot:
 
     embodiment = PAIR
 
-    def __init__(self, rate=30, steps=10**9, sag=0.0):
-        self.rate, self._steps, self._sag = rate, steps, sag
-        self.sent, self.stops, self.begun = [], [], []
+    def __init__(self, rate=30, steps=10**9, sag=0.0, stays=False):
+        self.rate, self._steps, self._sag, self._stays = rate, steps, sag, stays
+        self.sent, self.stops, self.state = [], [], HOME.copy()
         self.begin(0)
 
     def begin(self, seed):
-        self.begun.append(seed)
-        self.state, self.told, self.looks = HOME.copy(), 0, 0
+        self.told = self.looks = 0
+        if not self._stays:
+            self.state = HOME.copy()
 
     def observe(self):
         self.looks += 1
-        return Observation(self.state.copy(), {"head": np.full((8, 8, 3), self.looks % 256, np.uint8)})
+        return Observation(self.state.copy(), {"head": np.full((32, 32, 3), self.looks % 256, np.uint8)})
 
     def send(self, pose):
         self.told += 1

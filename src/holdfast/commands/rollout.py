@@ -174,7 +174,7 @@ def _book(args: argparse.Namespace, run: Run | None, stage: FinishedStage | None
     from holdfast.robots.recorder import Dataset
     from holdfast.robots.session import Book
 
-    dataset = Dataset(args.record) if args.record else None
+    dataset = Dataset(args.record, patient=args.fast) if args.record else None
     if run is None or stage is None:
         return Book(policy=about.policy, normalization=about.normalization, operator=args.operator, dataset=dataset)
     space = stage.normalization.execute(task.name).hash

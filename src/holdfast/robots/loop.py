@@ -173,10 +173,11 @@ class Attempt:
 def bring(robot: Robot, limits: Limits, pose: np.ndarray, keys: Keys, seconds: float = 30.0) -> bool:
     """Take a robot to a pose at a quarter of its speed; false where a key or the time stopped it on the way."""
     slow = np.array([d.fastest for d in robot.embodiment.dimensions]) / 4
-    command, pace = limits.start(robot.observe().state), Pace(robot.rate)
+    command, pace, settled = limits.start(robot.observe().state), Pace(robot.rate), 0
     pace.begin()
     for _ in range(int(seconds * robot.rate)):
-        if np.allclose(command.pose, pose, atol=1e-6):
+        settled = settled + 1 if np.allclose(command.pose, pose, atol=1e-6) else 0
+        if settled > robot.rate / 2:  # half a second, in which the arms come to rest
             return True
         if keys.pressed():
             break

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from PIL import Image
 
-from holdfast.data.writer import dataset_writer, frame
+from holdfast.data.writer import add_patiently, dataset_writer, frame
 from holdfast.errors import HoldfastError
 from holdfast.records import Task
 from holdfast.robots.limits import Command
@@ -27,11 +27,16 @@ _QUALITY = 26
 class Dataset:
     """A new LeRobot dataset, one episode an attempt; what is sent to the arms is the action."""
 
-    def __init__(self, root: Path) -> None:
-        """Refuse a folder that exists; the dataset is made with the first frame, which knows the images."""
+    def __init__(self, root: Path, patient: bool = False) -> None:
+        """Name a new folder; the dataset is made with the first frame, which knows the images.
+
+        Args:
+            root: Folder that does not exist.
+            patient: Whether a frame may wait for the video encoders; a robot in motion must not.
+        """
         if root.exists():
             raise HoldfastError(f"{root} exists already. Give --record a new folder.")
-        self._root = root
+        self._root, self._add = root, add_patiently if patient else _add
         self._stack = ExitStack()
         self._writer: Any = None
         self._frames = 0
@@ -49,7 +54,7 @@ class Dataset:
         """Add a frame to the episode."""
         if self._writer is None:
             self._writer = self._open(robot, seen)
-        self._writer.add_frame(frame(task.instruction, seen.state, pose, seen.images))
+        self._add(self._writer, frame(task.instruction, seen.state, pose, seen.images))
         self._frames += 1
 
     def end(self) -> int | None:
@@ -77,6 +82,10 @@ class Dataset:
                 robot=robot.embodiment.name,
             )
         )
+
+
+def _add(dataset: Any, sample: dict[str, Any]) -> None:
+    dataset.add_frame(sample)
 
 
 class Recorder:
