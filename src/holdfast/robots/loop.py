@@ -155,16 +155,16 @@ class Attempt:
 
     def _wanted(self, seen: Observation) -> np.ndarray | None:
         """The action of this step, where there is one. Only while the arms have not moved yet is it worth waiting."""
-        step, conduct = self._steps, self._conduct
-        if self._plan.due(step) and not self._asker.asking:
-            self._asker.ask(step, Question(conduct.task, seen.state, seen.images, conduct.seed, self._asked))
+        plan, conduct = self._plan, self._conduct
+        if plan.due and not self._asker.asking:
+            self._asker.ask(plan.step, Question(conduct.task, seen.state, seen.images, conduct.seed, self._asked))
             self._asked += 1
-        patient = step == 0 or not conduct.realtime
-        while (answer := self._asker.answer()) is None and self._asker.asking and patient and self._plan.needs(step):
+        patient = plan.step == 0 or not conduct.realtime
+        while (answer := self._asker.answer()) is None and self._asker.asking and patient and plan.needy:
             time.sleep(0.0005)
         if answer is not None:
-            self._plan.put(*answer)
-        return self._plan.take(step)
+            plan.put(*answer)
+        return plan.take()
 
     def _outcome(self, ended: Ended, why: str, stopped_after: float = 0.0) -> Outcome:
         return Outcome(ended, why, self._steps, dict(self._limited), self._pace.slow, stopped_after)

@@ -1,4 +1,4 @@
-"""Which action belongs to which control step: answers come early, late or not at all, and steps go on."""
+"""Which action comes next: answers come early, late or not at all, and the robot goes on with what it has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from holdfast.errors import HoldfastError
 
 
 class Plan:
-    """The actions of one attempt as they come in.
+    """The actions of one attempt as they come in, numbered by `step`: how many were carried out so far.
 
     An answer to what was seen at step s speaks of steps s, s + 1, ... The next question is asked `ahead` steps before
     `horizon` actions of an answer are carried out, and its answer takes over exactly after them. So an answer that
     takes less than `ahead` steps costs no time, and how much less makes no difference to what the robot does. A later
-    answer takes over when it comes, from the action of that step on.
+    answer takes over when it comes, with the action of the step it meets. Where the actions run out the robot stands
+    still, and standing still is no step: what was planned from there is still right when it comes.
     """
 
     def __init__(self, horizon: int, ahead: int) -> None:
@@ -23,32 +24,38 @@ class Plan:
             horizon: Actions of an answer to carry out.
             ahead: Steps to ask before they are used up.
         """
+        self.step = 0
         self._horizon, self._ahead = horizon, ahead
         self._base, self._actions = 0, np.empty((0, 0))
         self._next: tuple[int, np.ndarray] | None = None
         self._ask, self._switch = 0, 0
 
-    def due(self, step: int) -> bool:
+    @property
+    def due(self) -> bool:
         """Whether it is time to ask, if no question is open."""
-        return self._next is None and step >= self._ask
+        return self._next is None and self.step >= self._ask
 
-    def needs(self, step: int) -> bool:
-        """Whether an answer that is still to come should take over at this step."""
-        return self._next is None and step >= self._switch
+    @property
+    def needy(self) -> bool:
+        """Whether the answer that is still to come should take over now."""
+        return self._next is None and self.step >= self._switch
 
     def put(self, base: int, actions: np.ndarray) -> None:
         """Take the answer to the question of step `base`."""
         self._next = base, actions
 
-    def take(self, step: int) -> np.ndarray | None:
-        """The action of a step; None where there is none, so that the robot has to wait."""
-        if self._next is not None and step >= self._switch:
+    def take(self) -> np.ndarray | None:
+        """The action of this step, which is then over; None where there is none, so that the robot has to wait."""
+        if self._next is not None and self.step >= self._switch:
             self._base, self._actions = self._next
             self._next = None
-            self._switch = max(step, min(step + self._horizon, self._base + len(self._actions)))
-            self._ask = max(step, self._switch - self._ahead)
-        place = step - self._base
-        return self._actions[place] if 0 <= place < len(self._actions) else None
+            self._switch = max(self.step, min(self.step + self._horizon, self._base + len(self._actions)))
+            self._ask = max(self.step, self._switch - self._ahead)
+        place = self.step - self._base
+        if place >= len(self._actions):
+            return None
+        self.step += 1
+        return np.asarray(self._actions[place])
 
 
 def check_horizon(horizon: int | None, ahead: int, steps: int) -> int:
