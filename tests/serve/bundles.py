@@ -10,8 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from lerobot.configs import FeatureType, PolicyFeature
 from runs import CAMERAS, ROBOT, make_run
 
+from holdfast.norm.released import read_norm_stats
+from holdfast.norm.strategies import GIVEN, Normalization
+from holdfast.policies import adapter as adapters
+from holdfast.policies.config import SHIPPED
 from holdfast.serve.server import Server
 from holdfast.train import checkpoint
 
@@ -19,25 +24,48 @@ TASKS = ("press_button", "place_fruits")
 SIZE = 32
 
 
-def make_trained(path: Path, tasks: tuple[str, ...] = TASKS) -> Path:
-    """A run with all that training writes beside weights and statistics."""
-    make_run(path, tasks, size=SIZE)
+def make_trained(path: Path, tasks: tuple[str, ...] = TASKS, base: int | None = None) -> Path:
+    """A run with all that training writes beside weights and statistics.
+
+    Its policies are untrained, or with `base` all the one that is shipped, at that size of images.
+    """
+    make_run(path, tasks, size=base or SIZE)
+    for folder in sorted(path.glob("stages/*/checkpoint")):
+        _complete(folder, base)
+    return path
+
+
+def _complete(folder: Path, base: int | None) -> None:
+    size = base or SIZE
     schema = {
         "fps": 30,
         "names": list(ROBOT.names),
-        "cameras": {f"observation.images.{name}": [SIZE, SIZE] for name in CAMERAS},
+        "cameras": {f"observation.images.{name}": [size, size] for name in CAMERAS},
     }
-    for folder in sorted(path.glob("stages/*/checkpoint")):
-        old = folder.rename(folder.with_name("old"))
+    old = folder.rename(folder.with_name("old"))
 
-        def fill(target: Path, old: Path = old) -> None:
-            shutil.copytree(old, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json"))
-            (target / "schema.json").write_text(json.dumps(schema))
-            (target / "config.json").write_text(json.dumps({"stream": "bimanual", "data_root": "data"}))
+    def fill(target: Path) -> None:
+        shutil.copytree(old, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json"))
+        (target / "schema.json").write_text(json.dumps(schema))
+        (target / "config.json").write_text(json.dumps({"stream": "bimanual", "data_root": "data"}))
+        if base:
+            _put_base(target, base)
 
-        checkpoint.write(folder, fill)
-        shutil.rmtree(old)
-    return path
+    checkpoint.write(folder, fill)
+    shutil.rmtree(old)
+
+
+def _put_base(folder: Path, size: int) -> None:
+    """The shipped policy in place of the untrained one, reading images of another size."""
+    adapter = adapters.load(SHIPPED["nano-base"], ROBOT.names, "cpu")
+    adapter.config.image_size = size
+    for key in adapter.config.image_features:
+        adapter.config.input_features[key] = PolicyFeature(FeatureType.VISUAL, (3, size, size))
+    space = read_norm_stats(SHIPPED["nano-base"], len(ROBOT.names))
+    shutil.rmtree(folder / "policy")
+    adapter.save(folder / "policy", space)
+    normalization = Normalization("frozen-first").with_task(GIVEN, space)
+    (folder / "normalization.json").write_text(json.dumps(normalization.to_json()))
 
 
 def question(which: int = 0, **changes) -> dict:
@@ -56,8 +84,8 @@ def question(which: int = 0, **changes) -> dict:
 class FakePolicy:
     """Answers with the state it was shown plus the look's seed, and remembers the sizes of its batches."""
 
-    def __init__(self, rows: int = 4, delay: float = 0.0) -> None:
-        self.rows, self.horizon, self.delay = rows, 3, delay
+    def __init__(self, delay: float = 0.0, remembers: bool = False) -> None:
+        self.rows, self.horizon, self.delay, self.remembers = 4, 3, delay, remembers
         self.batches: list[int] = []
         self.begun = threading.Event()
 
@@ -70,8 +98,8 @@ class FakePolicy:
 
 
 @contextmanager
-def serving(bundle, policy, token=None, host="127.0.0.1"):
-    """A server in a thread: gives the port and a function that stops it and waits."""
+def serving(bundle, policy, token=None, host="127.0.0.1", expected=""):
+    """A server in a thread: gives the port and a function that stops it and waits. It must print what is `expected`."""
     said: list[str] = []
     server = Server(bundle, policy, token, said.append)
     ready: dict = {}
@@ -104,4 +132,5 @@ def serving(bundle, policy, token=None, host="127.0.0.1"):
         yield ready["port"], stop
     finally:
         stop()
-    assert not said, said
+    assert bool(said) == bool(expected), said
+    assert expected in "".join(said)

@@ -128,12 +128,12 @@ def test_a_stream_that_is_gone_can_be_replaced_by_a_name(tmp_path):
     assert make(run, 1, tmp_path / "out", "piper_x_pair").embodiment == EMBODIMENTS["piper_x_pair"]
 
 
-def test_the_policy_acts_as_the_checkpoint_does_and_stock_lerobot_loads_it(trained, bundle, pilot):
+def test_the_policy_acts_as_the_checkpoint_does_and_as_lerobot_rollout_loads_it(trained, bundle, pilot):
     import torch
+    from lerobot.configs import PreTrainedConfig
     from lerobot.policies.factory import make_pre_post_processors
-    from lerobot.policies.pretrained import PreTrainedPolicy
+    from lerobot.rollout.context import _load_pretrained_policy
 
-    from holdfast.policies.nano.modeling_nano import NanoPolicy
     from holdfast.policies.pilot import Look, Pilot
 
     rng = np.random.default_rng(0)
@@ -143,9 +143,11 @@ def test_the_policy_acts_as_the_checkpoint_does_and_stock_lerobot_loads_it(train
     checkpoint = Pilot(trained / "stages" / f"02-{TASKS[1]}" / "checkpoint", bundle.names)
     assert np.array_equal(found, checkpoint.answer([look])[0])
 
-    policy = NanoPolicy.from_pretrained(bundle.path / "policy").eval()
-    assert isinstance(policy, PreTrainedPolicy)
-    pre, post = make_pre_post_processors(policy.config, pretrained_path=str(bundle.path / "policy"))
+    config = PreTrainedConfig.from_pretrained(bundle.path / "policy")
+    config.pretrained_path = str(bundle.path / "policy")
+    policy = _load_pretrained_policy(config).eval()
+    own = {"device_processor": {"device": "cpu"}, "rename_observations_processor": {"rename_map": {}}}
+    pre, post = make_pre_post_processors(config, config.pretrained_path, preprocessor_overrides=own)
     batch = {"observation.state": torch.from_numpy(look.state)[None], "task": [look.task.instruction]}
     for name, image in images.items():
         batch[f"observation.images.{name}"] = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255

@@ -91,7 +91,7 @@ def test_what_is_wrong_is_said(desk, name):
 
 @pytest.mark.parametrize("key", ["state", "images", "prompt"])
 def test_what_is_missing_is_said(desk, key):
-    with pytest.raises(HoldfastError, match="missing|neither"):
+    with pytest.raises(HoldfastError, match=r"missing|neither"):
         desk.read(pack(_without(key)), 0)
 
 
@@ -124,7 +124,7 @@ def test_actions_that_are_no_numbers_are_not_sent(desk):
 def test_the_greeting_says_what_to_ask(desk, bundle):
     said = unpack(desk.greeting())
     assert said["tasks"]["place_fruits"]["arms"] == ["left", "right"]
-    assert said["cameras"] == dict.fromkeys(FOUR, [SIZE, SIZE])
+    assert said["cameras"] == {name: [SIZE, SIZE] for name in FOUR}
     assert said["names"] == list(bundle.names)
     assert (said["horizon"], said["fps"], said["bundle"]) == (3, 30, bundle.hash)
     assert said["limit"] > len(pack(question()))

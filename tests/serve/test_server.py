@@ -1,5 +1,6 @@
 """The server over real sockets: batches, errors that hurt nobody, tokens, health, metrics, a graceful end."""
 
+import asyncio
 import re
 import threading
 import urllib.error
@@ -14,7 +15,7 @@ from websockets.sync.client import connect
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.batching import GATHER
-from holdfast.serve.server import CONNECTIONS
+from holdfast.serve.server import CONNECTIONS, Server
 from holdfast.serve.wire import pack, unpack
 
 
@@ -95,21 +96,18 @@ def test_an_error_is_text_and_the_connection_goes_on(bundle):
     assert 'holdfast_errors_total{kind="message"} 1' in found
 
 
-def test_a_policy_that_fails_is_reported_and_the_next_question_answered(bundle, monkeypatch):
+def test_a_policy_that_fails_is_reported_and_the_next_question_answered(bundle):
     policy = FakePolicy()
-    with pytest.raises(AssertionError, match="RuntimeError: no memory"), serving(bundle, policy) as (port, _):
-        with dial(port) as client:
-            real = policy.answer
+    real = policy.answer
 
-            def fails(looks):
-                policy.answer = real
-                raise RuntimeError("no memory")
+    def fails(looks):
+        policy.answer = real
+        raise RuntimeError("no memory")
 
-            policy.answer = fails
-            assert ask(client, question()) == (
-                "The policy failed with RuntimeError. The server's own output says more."
-            )
-            assert ask(client, question(4))["seed"] == 4
+    with serving(bundle, policy, expected="RuntimeError: no memory") as (port, _), dial(port) as client:
+        policy.answer = fails
+        assert ask(client, question()) == "The policy failed with RuntimeError. The server's own output says more."
+        assert ask(client, question(4))["seed"] == 4
 
 
 def test_garbage_out_of_the_policy_is_not_passed_on(bundle):
@@ -203,17 +201,12 @@ def test_too_many_are_told_to_come_back(bundle):
 
 
 def test_a_policy_that_remembers_serves_one_robot(bundle):
-    with serving(bundle, FakePolicy(rows=1)) as (port, _), dial(port):
-        with pytest.raises(ConnectionClosed):
-            dial(port)
+    with serving(bundle, FakePolicy(remembers=True)) as (port, _), dial(port), pytest.raises(ConnectionClosed):
+        dial(port)
 
 
 def test_a_port_in_use_is_told(bundle):
-    from holdfast.serve.server import Server
-
     with serving(bundle, FakePolicy()) as (port, _):
-        import asyncio
-
         server = Server(bundle, FakePolicy(), None, print)
         with pytest.raises(HoldfastError, match=f"127.0.0.1:{port} cannot be listened on"):
             asyncio.run(server.run("127.0.0.1", port, print))

@@ -48,10 +48,19 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one (8000)")
     parser.add_argument("--token-file", "--token_file", type=Path, metavar="FILE", help="holds what clients must know")
     parser.add_argument("--horizon", type=int, metavar="N", help="steps of an answer; else as the policy was saved")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="robots answered in one batch; fewer are padded, so say 1 for one robot "
+        "and a large policy; else as in evaluation, 4 on a CPU and 32 on a GPU",
+    )
     parser.add_argument("--device", default="auto", help="where the policy computes: cpu, cuda or auto (auto)")
     args = parser.parse_args(argv)
     if not 0 <= args.port < 2**16:
         raise HoldfastError(f"--port must be from 0 to {2**16 - 1}, got {args.port}.")
+    if args.rows is not None and args.rows < 1:
+        raise HoldfastError(f"--rows must be at least 1, got {args.rows}.")
     token = _token(args.token_file)
 
     from holdfast.serve.bundle import load
@@ -63,7 +72,7 @@ def main(argv: list[str]) -> int:
     from holdfast.policies.device import choose_device
     from holdfast.policies.pilot import Pilot
 
-    pilot = Pilot(bundle.path, bundle.names, choose_device(args.device), args.horizon)
+    pilot = Pilot(bundle.path, bundle.names, choose_device(args.device), args.horizon, args.rows)
     print(f"bundle {bundle.hash}", flush=True)
     print(f"knows {', '.join(bundle.tasks)}", flush=True)
     _run(Server(bundle, pilot, token, lambda text: print(text, flush=True)), args.host, args.port)

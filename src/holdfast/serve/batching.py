@@ -29,6 +29,10 @@ class Policy(Protocol):
         """Looks it answers at once."""
 
     @property
+    def remembers(self) -> bool:
+        """Whether it can serve one robot only."""
+
+    @property
     def horizon(self) -> int:
         """Steps of an answer."""
 
@@ -101,11 +105,13 @@ class Batcher:
         looks = [waiting.look for waiting in batch]
         try:
             answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._policy.answer, looks)
+            pairs = list(zip(batch, answers, strict=True))
         except Exception as error:
             for waiting in batch:
-                waiting.result.set_exception(error)
+                if not waiting.result.done():
+                    waiting.result.set_exception(error)
             return
         took = perf_counter() - begun
-        for waiting, actions in zip(batch, answers, strict=True):
-            if not waiting.result.done():  # its asker may have gone
+        for waiting, actions in pairs:
+            if not waiting.result.done():  # its asker was cancelled
                 waiting.result.set_result(Answered(actions, begun - waiting.since, took))

@@ -40,8 +40,7 @@ class Server:
         self._policy, self._token, self._say = policy, token, say
         self._meters = Meters(bundle.hash, bundle.tasks, policy.rows)
         self._batcher = Batcher(policy, lambda: self._meters.connections, self._meters.rows.add)
-        # A policy that remembers what it saw would mix up two robots.
-        self._most = 1 if policy.rows == 1 else CONNECTIONS
+        self._most = 1 if policy.remembers else CONNECTIONS
         self._open: dict[ServerConnection, bool] = {}  # and whether a question of it is being answered
         self._stop = asyncio.Event()
 
