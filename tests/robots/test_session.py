@@ -151,10 +151,13 @@ def test_what_happened_opens_as_a_lerobot_dataset(tmp_path):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     robot, folder = FakeRobot(), tmp_path / "data"
+    move, made = robot.send, []
+    robot.send = lambda pose: (made.append(folder.exists()), move(pose))
     with Dataset(folder) as dataset:
         book = Book(dataset=dataset)
         keys = FakeKeys({1: " ", 40: " "})
         list(session(robot, FakeAnswerer(), book, ONE, keys).run(2))
+    assert all(made), "what takes long is done before the arms move"
     opened = LeRobotDataset("local/data", root=folder)
     assert (opened.num_episodes, opened.num_frames, opened.fps) == (2, 60, 30)
     assert opened.features["action"]["names"] == list(PAIR.names)

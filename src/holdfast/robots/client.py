@@ -107,7 +107,7 @@ class Server:
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
         """Ask, and wait for the answer to this question alone."""
-        from websockets.exceptions import WebSocketException
+        from websockets.exceptions import ConnectionClosed, WebSocketException
 
         until = time.monotonic() + seconds
         try:
@@ -116,6 +116,9 @@ class Server:
             self._socket.send(pack(_request(question, about)))
             reply = self._message(until - time.monotonic())
             return _actions(reply, about)
+        except ConnectionClosed:
+            self.close()
+            raise UnansweredError(f"The policy server at {self._url} is gone: the connection broke.") from None
         except (OSError, WebSocketException, WireError, UnansweredError) as error:
             self.close()
             raise UnansweredError(f"The policy server at {self._url} failed: {_said(error)}.") from None

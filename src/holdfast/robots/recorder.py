@@ -28,7 +28,7 @@ class Dataset:
     """A new LeRobot dataset, one episode an attempt; what is sent to the arms is the action."""
 
     def __init__(self, root: Path, patient: bool = False) -> None:
-        """Name a new folder; the dataset is made with the first frame, which knows the images.
+        """Name a new folder; `open` makes the dataset.
 
         Args:
             root: Folder that does not exist.
@@ -50,10 +50,29 @@ class Dataset:
     ) -> None:
         self._stack.close()
 
-    def add(self, robot: Robot, task: Task, seen: Observation, pose: np.ndarray) -> None:
+    def open(self, robot: Robot) -> None:
+        """Make the dataset for what a robot sees, once. It takes seconds, so it is done before the arms move."""
+        if self._writer is not None:
+            return
+        images = robot.observe().images
+        sizes = {image.shape for image in images.values()}
+        if len(sizes) != 1:
+            raise HoldfastError(f"A dataset needs cameras of one size, these have {sorted(sizes)}.")
+        height, width, _ = sizes.pop()
+        self._writer = self._stack.enter_context(
+            dataset_writer(
+                self._root,
+                fps=robot.rate,
+                names=robot.embodiment.names,
+                cameras=tuple(images),
+                height=height,
+                width=width,
+                robot=robot.embodiment.name,
+            )
+        )
+
+    def add(self, task: Task, seen: Observation, pose: np.ndarray) -> None:
         """Add a frame to the episode."""
-        if self._writer is None:
-            self._writer = self._open(robot, seen)
         self._add(self._writer, frame(task.instruction, seen.state, pose, seen.images))
         self._frames += 1
 
@@ -65,23 +84,6 @@ class Dataset:
         self._frames = 0
         self.episodes += 1
         return self.episodes - 1
-
-    def _open(self, robot: Robot, seen: Observation) -> Any:
-        sizes = {image.shape for image in seen.images.values()}
-        if len(sizes) != 1:
-            raise HoldfastError(f"A dataset needs cameras of one size, these have {sorted(sizes)}.")
-        height, width, _ = sizes.pop()
-        return self._stack.enter_context(
-            dataset_writer(
-                self._root,
-                fps=robot.rate,
-                names=robot.embodiment.names,
-                cameras=tuple(seen.images),
-                height=height,
-                width=width,
-                robot=robot.embodiment.name,
-            )
-        )
 
 
 def _add(dataset: Any, sample: dict[str, Any]) -> None:
@@ -104,14 +106,17 @@ class Recorder:
         self._robot, self._task, self._live, self._dataset = robot, task, live, dataset
         self._film = Film(film, robot.rate // _FILM_STEP, _QUALITY) if film else None
         self._steps = 0
+        if dataset:
+            dataset.open(robot)
+        self._shoot(True)  # the first picture takes longest
 
     def see(self, seen: Observation, command: Command) -> None:
         """Keep one step."""
         if self._dataset:
-            self._dataset.add(self._robot, self._task, seen, command.pose)
+            self._dataset.add(self._task, seen, command.pose)
+        self._steps += 1
         if self._steps % _FILM_STEP == 0:
             self._shoot(self._steps % _LIVE_STEP == 0)
-        self._steps += 1
 
     def close(self) -> int | None:
         """End the video and the episode; returns the episode's number, if there is one."""
