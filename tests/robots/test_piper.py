@@ -3,6 +3,9 @@
 import math
 import struct
 import time
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +66,14 @@ def test_names_are_the_embodiments_and_lerobot_finds_the_robot_by_its_type(tmp_p
     assert tuple(robot.action_features) == PAIR.names
     assert set(robot.observation_features) == set(PAIR.names)
     assert not robot.is_connected
+
+
+def test_the_plugin_offers_the_robot_under_its_distributions_name(monkeypatch):
+    plugin = Path(__file__).parents[2] / "plugins/lerobot_robot_piper_pair"
+    monkeypatch.syspath_prepend(str(plugin / "src"))
+    name = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["name"]
+    assert name.startswith("lerobot_robot_"), "LeRobot looks for this prefix"
+    assert import_module(name).PiperPair is PiperPair
 
 
 def test_connecting_switches_the_arms_on_where_they_stand(pair, arms):

@@ -62,7 +62,7 @@ def test_the_twin_scores_itself_and_leaves_video_and_record(twin, run):
         (6, True, 0.0, "twin", 2),
     ]
     assert found[0].video == "rollouts/0001/video.mp4"
-    assert found[0].notes == "horizon 8, asked 4 ahead"
+    assert found[0].notes == "rolled out, horizon 8, asked 4 ahead"
     content = json.loads((run / "rollouts/0001/rollout.json").read_text())
     assert {key: content[key] for key in ("task", "stage", "policy", "normalization", "operator", "seconds")} == {
         "task": "press_button",
@@ -143,7 +143,7 @@ def test_attempts_in_the_twin_are_a_function_of_their_seed(twin, run):
 def test_trials_of_one_cell_are_made_alike(twin, run):
     book = Book(run, 1, "weights")
     list(session(twin, FakeAnswerer(), book, seconds=0.2).run(1))
-    with pytest.raises(HoldfastError, match="with horizon 8, asked 4 ahead; now asked for 'standard' with horizon 12"):
+    with pytest.raises(HoldfastError, match="horizon 8, asked 4 ahead; now standard, rolled out, horizon 12"):
         list(session(twin, FakeAnswerer(), book, horizon=12, ahead=0).run(1))
 
 
@@ -252,7 +252,7 @@ def test_the_command_runs_a_stage_of_a_run_in_the_twin(small_run, tmp_path, caps
     assert main([*words, "--fast", "--seconds=0.5", "--trials=2", f"--record={record}"]) == 0
     assert "attempt 2 of 2: score 0 of 100" in capsys.readouterr().out
     assert [t.seed for t in trials(run)] == [0, 1]
-    assert trials(run)[0].notes == "horizon 16"
+    assert trials(run)[0].notes == "rolled out, horizon 16, asked 0 ahead"
     assert json.loads((run / "rollouts/0002/rollout.json").read_text())["episode"] == 1
     assert (record / "meta/info.json").exists()
     assert main([*words, "--stage=7"]) == 2

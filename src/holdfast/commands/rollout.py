@@ -38,13 +38,14 @@ arms: the trial is not valid and not scored, and the next one reconnects.
 
 On real arms Space starts an attempt and ends it, q or Escape stops everything at once; in the twin attempts start by
 themselves. With --run each attempt leaves a video in RUN/rollouts, to be scored with `holdfast score RUN`; the twin
-scores itself, into RUN/trials.sqlite. --record keeps what was seen and sent as a LeRobot dataset.
+scores itself, into RUN/trials.sqlite, where trials of one cell must be made alike. --record keeps what was seen and
+sent as a LeRobot dataset. docs/robots.md tells how to wire the arms, and what was never tried on real ones: all of it.
 """
 _EXAMPLES = """\
 examples:
-  holdfast rollout --robot twin --task stack_bowls --run runs/single_arm-er --stage 5 --trials 3
+  holdfast rollout --task stack_bowls --policy runs/single_arm-er/stages/05-push_box/checkpoint --trials 3
   holdfast serve bundle &
-  holdfast rollout --robot twin --task stack_bowls --server ws://127.0.0.1:8000 --record data/rolled_out
+  holdfast rollout --task stack_bowls --server ws://127.0.0.1:8000 --record data/rolled_out
   holdfast rollout --robot piper --config pair.toml --task stack_bowls --server ws://127.0.0.1:8000 \\
       --run runs/single_arm-er --stage 5 --operator mia --trials 10
 """

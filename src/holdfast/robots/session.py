@@ -74,9 +74,8 @@ class Session:
 
     @property
     def notes(self) -> str:
-        """How the attempts are run, in the words that evaluation uses."""
-        ahead = f", asked {self.conduct.ahead} ahead" if self.conduct.ahead else ""
-        return f"horizon {self.conduct.horizon}{ahead}"
+        """How the attempts are run. Never what evaluation notes: its trials pass no limits, so they are others."""
+        return f"rolled out, horizon {self.conduct.horizon}, asked {self.conduct.ahead} ahead"
 
     def run(self, trials: int) -> Iterator[Report]:
         """Attempts with seeds counting up from the conduct's; ends early when the operator quits."""
@@ -177,9 +176,9 @@ class Session:
             alike = (trial.level, trial.notes) == asked or trial.operator or trial.seed is None
             if trial.policy == self.book.policy and not alike:
                 raise HoldfastError(
-                    f"{self.book.run} has trials of {trial.task!r} at level {trial.level!r} with {trial.notes}; now "
-                    f"asked for {asked[0]!r} with {asked[1]}. Use the same --level, --horizon and --ahead, or leave "
-                    "--run away and give --policy."
+                    f"{self.book.run} has trials of {trial.task!r} that were made otherwise ({trial.level}, "
+                    f"{trial.notes}; now {asked[0]}, {asked[1]}), and their mean would say nothing. Leave --run away "
+                    "and give --policy or --server alone, or use the same --level, --horizon and --ahead."
                 )
 
 
