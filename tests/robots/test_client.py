@@ -116,6 +116,18 @@ def test_connecting_waits_for_a_server_that_comes_later(start, port):
     asker.close()
 
 
+def test_a_server_that_was_started_again_between_attempts_is_found_before_the_next(start, port):
+    process = start()
+    asker = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=1.0)
+    asker.connect()
+    process.kill()
+    start()
+    time.sleep(0.1)
+    asker.connect()
+    assert attempt(FakeRobot(steps=5), asker).ended == "over"
+    asker.close()
+
+
 def test_answers_are_those_of_the_question(start, port):
     start()
     server = Server(f"ws://127.0.0.1:{port}")
@@ -155,6 +167,9 @@ def test_a_reply_that_is_no_answer_is_an_error_in_words(reply, said):
     with serve(converse, "127.0.0.1", 0, compression=None) as listener:
         Thread(target=listener.serve_forever, daemon=True).start()
         server = Server(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}")
+        with pytest.raises(UnansweredError, match="it is not connected"):
+            server.answer(QUESTION, 1.0)
+        server.connect()
         with pytest.raises(UnansweredError, match=said):
             server.answer(QUESTION, 1.0)
         listener.shutdown()

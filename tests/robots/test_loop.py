@@ -52,7 +52,7 @@ def test_answers_take_over_after_the_horizon_and_are_asked_for_ahead():
 
 def test_asking_early_hides_a_latency_of_100_ms():
     robot = FakeRobot(steps=45)
-    outcome = attempt(robot, FakeAnswerer(delay=0.1), horizon=8, ahead=6)
+    outcome = attempt(robot, FakeAnswerer(delay=0.1, steps=18), horizon=8, ahead=6)
     assert WAITED not in outcome.limited, "no step waited for an answer"
     assert numbers(robot) == list(range(45))
     gaps = np.diff([when for when, _ in robot.sent])

@@ -10,12 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_piper import ENABLE, GRIPPER_TARGET, MODE, QUICK_STOP, TARGETS, FakePiper
+from fakes import ONE, FakeAnswerer
 
 from holdfast.embodiment import EMBODIMENTS
 from holdfast.errors import HoldfastError
 from holdfast.robots.arm import PiperArm
+from holdfast.robots.asker import Asker
 from holdfast.robots.config_piper import PiperPairConfig
+from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
+from holdfast.robots.loop import Attempt, Conduct
 from holdfast.robots.piper import PiperPair
 from holdfast.robots.robot import FaultError
 from holdfast.robots.wrapped import Wrapped, read_pair
@@ -201,6 +205,27 @@ def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
     assert struct.unpack(">ii", arms[0].sent(TARGETS[0])[-1])[0] == round(math.degrees(wanted[0]) * 1000)
     assert robot.picture().shape == (240, 320, 3)
     assert not robot.over
+
+
+def test_an_attempt_moves_the_arms_and_ends_with_their_fault(pair, arms, tmp_path):
+    pair.disconnect()
+    robot, steps = Wrapped(pair, PAIR), []
+
+    def forward(question):
+        if question.number == 2:
+            arms[0].status = 7
+        return question.state + np.outer(np.arange(1, 17), [0.005] + [0.0] * 13)
+
+    asker = Asker(FakeAnswerer(actions=forward), 5.0)
+    asker.connect()
+    conduct = Conduct(ONE, horizon=8, ahead=4, seconds=5.0)
+    outcome = Attempt(robot, asker, Limits(PAIR), conduct, NoKeys(), lambda seen, command: steps.append(command)).run()
+    asker.close()
+    assert outcome.ended == "fault"
+    assert "left reports collision occurred" in outcome.why
+    assert 10 <= outcome.steps < 60
+    assert arms[0].joints[0] > 1000, "more than a degree"
+    assert arms[1].joints == arms[1].targets == [0.0, 90_000.0, -90_000.0, 0.0, 0.0, 0.0], "the idle arm stood still"
 
 
 def test_a_file_that_describes_the_pair_is_checked(tmp_path):

@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.evaluate.trials import Trials
 from holdfast.records import Trial
 from holdfast.robots.asker import Asker
-from holdfast.robots.client import InProcess, Server
+from holdfast.robots.client import About, InProcess, Server
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import Attempt, Conduct
@@ -188,6 +188,15 @@ def test_a_real_robots_attempts_start_by_key_wait_for_a_judge_and_go_back_to_the
     contents = [json.loads((run / f"rollouts/000{i}/rollout.json").read_text()) for i in (1, 2)]
     assert [content["valid"] for content in contents] == [True, True]
     assert "milestones" not in contents[0]
+
+
+def test_a_server_that_comes_back_with_another_policy_ends_the_session(run):
+    answerer = FakeAnswerer()
+    attempts = session(FakeRobot(steps=5), answerer, Book(), ONE, FakeKeys({1: " "})).run(2)
+    next(attempts)
+    answerer.connect = lambda: About(PAIR.names, CAMERAS, 16, policy="other")
+    with pytest.raises(HoldfastError, match="serves another policy"):
+        next(attempts)
 
 
 def test_quitting_ends_the_session_and_the_attempt_does_not_count(run):

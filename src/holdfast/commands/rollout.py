@@ -129,12 +129,19 @@ def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer
     from holdfast.robots.client import InProcess, Server
 
     if args.server:
-        return Server(args.server, args.token_file.read_text().strip() if args.token_file else "")
+        return Server(args.server, _token(args.token_file))
     from holdfast.embodiment import EMBODIMENTS
     from holdfast.policies.device import choose_device
 
     folder = stage.checkpoint if stage else args.policy
     return InProcess(folder, EMBODIMENTS["piper_x_pair"].names, choose_device(args.device))
+
+
+def _token(file: Path | None) -> str:
+    try:
+        return file.read_text().strip() if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"--token-file {file} cannot be read: {error}.") from None
 
 
 def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:

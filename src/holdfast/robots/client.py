@@ -85,10 +85,13 @@ class Server:
 
     def connect(self) -> About:
         """Connect where there is no connection, and read what the server says of itself."""
-        if self._socket is None:
-            from websockets.exceptions import WebSocketException
-            from websockets.sync.client import connect
+        from websockets.exceptions import WebSocketException
+        from websockets.protocol import State
+        from websockets.sync.client import connect
 
+        if self._socket is not None and self._socket.state is not State.OPEN:
+            self.close()  # it went away since it was last asked
+        if self._socket is None:
             try:
                 self._socket = connect(
                     self._url,
@@ -106,16 +109,15 @@ class Server:
         return self._about
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
-        """Ask, and wait for the answer to this question alone."""
+        """Ask, and wait for the answer to this question alone. A connection that broke is not made again here."""
         from websockets.exceptions import ConnectionClosed, WebSocketException
 
         until = time.monotonic() + seconds
         try:
-            about = self.connect()
-            assert self._socket is not None
-            self._socket.send(pack(_request(question, about)))
-            reply = self._message(until - time.monotonic())
-            return _actions(reply, about)
+            if self._socket is None:
+                raise UnansweredError("it is not connected")
+            self._socket.send(pack(_request(question, self._about)))
+            return _actions(self._message(until - time.monotonic()), self._about)
         except ConnectionClosed:
             self.close()
             raise UnansweredError(f"The policy server at {self._url} is gone: the connection broke.") from None

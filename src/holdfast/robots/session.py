@@ -80,9 +80,10 @@ class Session:
     def run(self, trials: int) -> Iterator[Report]:
         """Attempts with seeds counting up from the conduct's; ends early when the operator quits."""
         self._check_alike()
-        start: np.ndarray | None = None
+        about, start = self.asker.connect(), None
         for number in range(trials):
-            self.asker.connect()
+            if self.asker.connect() != about:
+                raise HoldfastError("The server that came back serves another policy. Start anew with that one.")
             conduct = replace(self.conduct, seed=self.conduct.seed + number)
             self.robot.begin(conduct.seed)
             if self.by_key and not self._started(number, trials, start):
