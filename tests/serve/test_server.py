@@ -13,6 +13,7 @@ from bundles import TASKS, FakePolicy, question, serving
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.sync.client import connect
 
+from holdfast import __version__
 from holdfast.errors import HoldfastError
 from holdfast.serve.batching import GATHER
 from holdfast.serve.server import CONNECTIONS, Server
@@ -149,7 +150,7 @@ def test_health_and_metrics(bundle):
     assert values["holdfast_connections"] == 1
     assert values["holdfast_answer_seconds_count"] == values['holdfast_answer_seconds_bucket{le="+Inf"}'] == 3
     assert values["holdfast_batch_rows_sum"] == 3
-    assert values[f'holdfast_info{{bundle="{bundle.hash}",version="0.1.0"}}'] == 1
+    assert values[f'holdfast_info{{bundle="{bundle.hash}",version="{__version__}"}}'] == 1
 
 
 TOKEN = "0123456789abcdef"

@@ -1,5 +1,7 @@
 """Messages: the same bytes as openpi-client's, and nothing strange is let in."""
 
+import tracemalloc
+
 import msgpack
 import numpy as np
 import pytest
@@ -120,6 +122,26 @@ def test_what_is_not_understood_is_refused(name):
 def test_broken_bytes_are_refused(data):
     with pytest.raises(WireError):
         unpack(data)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"\xdc\x00\xff" * 300_000,  # lists within lists, each with room for 255
+        b"\xdc\x00\xff" + b"\x90" * 900_000,  # empty lists
+        (b"\xdc\x00\xff" + b"\x90" * 255) * 3000,
+        b"\xde\x00\xff" + b"\xa2ab\x80" * 200_000,  # empty maps
+        b"\xdd\x00\x0d\xbb\xa0" + b"\xc0" * 900_000,
+        b"\xc6\xff\xff\xff\xff" + bytes(900_000),
+    ],
+)
+def test_a_message_cannot_take_more_memory_than_a_few_times_its_size(bomb):
+    tracemalloc.start()
+    with pytest.raises(WireError):
+        unpack(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 2**20
 
 
 def test_the_limit_counts_bytes():

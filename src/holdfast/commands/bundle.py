@@ -12,7 +12,7 @@ load. LeRobot's own tools load BUNDLE/policy.
 
   holdfast bundle RUN [--stage K] [--output FOLDER]   write the bundle of a run's stage
   holdfast bundle verify BUNDLE                       check every byte
-  holdfast bundle diff OLD NEW                        what would change, in words
+  holdfast bundle diff OLD NEW                        what would change, in words; exit code 1 if anything
   holdfast bundle deploy BUNDLE --to FOLDER           make it what a robot uses: FOLDER/current
   holdfast bundle rollback FOLDER                     back to what the robot used before
 """
