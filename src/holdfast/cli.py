@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "one page about runs: matrices, metrics, where tasks break, videos",
     "bundle": "a stage's policy as one folder to check, compare, deploy and take back",
     "serve": "a bundle's policy, asked by robots over a websocket",
+    "rollout": "a policy on a robot, the simulated pair or the real one, filmed and recorded",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
     "twin": "scores and pictures of the simulated cell's tasks under scripted policies",
