@@ -1,4 +1,4 @@
-"""LeRobot's own pi0.5 in small, the yardstick of ours: its classes with free sizes, nothing of its computation changed."""
+"""LeRobot's own pi0.5 in small, the yardstick of ours: its classes with free sizes, its computation as it is."""
 
 import torch
 from lerobot.configs import FeatureType, PolicyFeature
@@ -29,7 +29,8 @@ SIZES = {
     "vision_heads": 4,
 }
 SHARED = {"chunk_size": 6, "n_action_steps": 4, "image_resolution": (28, 28), "tokenizer_max_length": 64}
-FLAGS = tuple(f"--policy.{key}={value}" for key, value in SIZES.items()) + (
+FLAGS = (
+    *(f"--policy.{key}={value}" for key, value in SIZES.items()),
     "--policy.chunk_size=6",
     "--policy.n_action_steps=4",
     "--policy.image_resolution=[28, 28]",

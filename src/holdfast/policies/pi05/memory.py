@@ -64,15 +64,27 @@ def held(model: nn.Module) -> int:
 
 def choose(config: Pi05FastConfig, free: float, rows: int, cameras: int, words: int) -> Plan:
     """The plan for `free` bytes of activations."""
-    images = rows * cameras * config.image_tokens
-    language = layer_bytes((images + rows * words), config.width, config.mlp_dim, config.heads * config.head_dim)
-    vision = layer_bytes(images, config.vision_width, config.vision_mlp_dim, config.vision_width, gated=False)
-    inputs = 2 * (images + rows * words) * config.width, 2 * images * config.vision_width
-    working = 2 * max(language, vision)  # the layer whose backward pass is running
+    (language, language_input), (vision, vision_input), working = costs(config, rows, cameras, words)
     missing = language * config.depth + vision * config.vision_layers + working - free
-    again = _count(missing, language - inputs[0], config.depth)
-    missing -= again * (language - inputs[0])
-    return Plan(again, _count(missing, vision - inputs[1], config.vision_layers))
+    again = _count(missing, language - language_input, config.depth)
+    missing -= again * (language - language_input)
+    return Plan(again, _count(missing, vision - vision_input, config.vision_layers))
+
+
+def fits(config: Pi05FastConfig, free: float, rows: int, cameras: int, words: int) -> bool:
+    """Whether a batch fits into `free` bytes at all, every layer computed twice."""
+    (_, language), (_, vision), working = costs(config, rows, cameras, words)
+    return language * config.depth + vision * config.vision_layers + working <= free
+
+
+def costs(config: Pi05FastConfig, rows: int, cameras: int, words: int) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Bytes a layer keeps, all and only its input, of Gemma and of the vision tower; and what a backward pass takes."""
+    images = rows * cameras * config.image_tokens
+    tokens = images + rows * words
+    language = layer_bytes(tokens, config.width, config.mlp_dim, config.heads * config.head_dim)
+    vision = layer_bytes(images, config.vision_width, config.vision_mlp_dim, config.vision_width, gated=False)
+    inputs = 2 * tokens * config.width, 2 * images * config.vision_width
+    return (language, inputs[0]), (vision, inputs[1]), 2 * max(language, vision)
 
 
 def layer_bytes(tokens: int, width: int, inner: int, attended: int, gated: bool = True) -> int:
