@@ -160,8 +160,7 @@ def look_around(q: Tensor, k: Tensor, v: Tensor, real: Extent) -> Tensor:
         q, k, v = (part.transpose(1, 2) for part in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, real.mask, enable_gqa=True).transpose(1, 2).flatten(2)
     length = q.shape[1]
-    flat = [part.flatten(0, 1) for part in (q, k, v)]
-    seen = varlen_attn(*flat, real.borders, real.borders, length, length)
+    seen = varlen_attn(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), real.borders, real.borders, length, length)
     assert isinstance(seen, Tensor)
     return seen.view(q.shape).flatten(2)
 

@@ -88,7 +88,7 @@ class Pi05Network(nn.Module):
         """
         rows, cameras = images.shape[:2]
         twice = self._plan(rows, cameras, tokens.shape[1])
-        seen = self.vision.embed(images.flatten(0, 1))
+        seen = self.vision.embeddings(images.flatten(0, 1))
         for number, layer in enumerate(self.vision.layers):
             seen = run(layer, number < twice.vision, seen)
         seen = self.projector(self.vision.post_layernorm(seen)).reshape(rows, -1, self.config.width)

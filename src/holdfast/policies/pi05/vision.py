@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -39,6 +38,19 @@ class VisionAttention(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
+class VisionFeedForward(nn.Module):
+    """Two matrices with GELU between them."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, inner)
+        self.fc2 = nn.Linear(inner, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it to every place."""
+        return self.fc2(F.gelu(self.fc1(x), approximate="tanh"))
+
+
 class VisionLayer(nn.Module):
     """Attention, then feed-forward."""
 
@@ -48,12 +60,28 @@ class VisionLayer(nn.Module):
         self.layer_norm1 = nn.LayerNorm(width, eps=EPSILON)
         self.self_attn = VisionAttention(width, config.vision_heads)
         self.layer_norm2 = nn.LayerNorm(width, eps=EPSILON)
-        self.mlp = named(fc1=nn.Linear(width, config.vision_mlp_dim), fc2=nn.Linear(config.vision_mlp_dim, width))
+        self.mlp = VisionFeedForward(width, config.vision_mlp_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """Refine x [N, places, width]."""
         x = x + self.self_attn(self.layer_norm1(x))
-        return x + self.mlp.fc2(F.gelu(self.mlp.fc1(self.layer_norm2(x)), approximate="tanh"))
+        return x + self.mlp(self.layer_norm2(x))
+
+
+class VisionEmbeddings(nn.Module):
+    """Patches of pixels as tokens that know their places."""
+
+    def __init__(self, config: Pi05FastConfig) -> None:
+        super().__init__()
+        patch = config.patch_size
+        self.patch_embedding = nn.Conv2d(3, config.vision_width, patch, stride=patch)
+        self.position_embedding = nn.Embedding(config.image_tokens, config.vision_width)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Cut images [N, 3, S, S] with values in [-1, 1] into tokens [N, places, width]."""
+        x = self.patch_embedding(images).flatten(2).transpose(1, 2)
+        # In the precision of the computation: an fp32 sum would drag all layers along.
+        return x + self.position_embedding.weight.to(x.dtype)
 
 
 class VisionTower(nn.Module):
@@ -61,13 +89,9 @@ class VisionTower(nn.Module):
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()
-        width, patch = config.vision_width, config.patch_size
-        self.embeddings = named(
-            patch_embedding=nn.Conv2d(3, width, patch, stride=patch),
-            position_embedding=nn.Embedding(config.image_tokens, width),
-        )
+        self.embeddings = VisionEmbeddings(config)
         self.encoder = named(layers=nn.ModuleList(VisionLayer(config) for _ in range(config.vision_layers)))
-        self.post_layernorm = nn.LayerNorm(width, eps=EPSILON)
+        self.post_layernorm = nn.LayerNorm(config.vision_width, eps=EPSILON)
 
     @property
     def layers(self) -> nn.ModuleList:
@@ -75,10 +99,3 @@ class VisionTower(nn.Module):
         layers = self.encoder.layers
         assert isinstance(layers, nn.ModuleList)
         return layers
-
-    def embed(self, images: Tensor) -> Tensor:
-        """Cut images [N, 3, S, S] with values in [-1, 1] into tokens [N, places, width]."""
-        patches: Tensor = self.embeddings.patch_embedding(images)
-        x = patches.flatten(2).transpose(1, 2)
-        # In the precision of the computation: an fp32 sum would drag all layers along.
-        return x + torch.as_tensor(self.embeddings.position_embedding.weight).to(x.dtype)
