@@ -6,7 +6,7 @@ from lerobot.policies.pi05.configuration_pi05 import PI05Config
 from lerobot.policies.pi05.modeling_pi05 import PaliGemmaWithExpertModel, PI05Policy, PI05Pytorch
 from lerobot.policies.pi_gemma import PaliGemmaForConditionalGenerationWithPiGemma, PiGemmaForCausalLM
 from lerobot.policies.pretrained import PreTrainedPolicy
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 from transformers.models.auto import CONFIG_MAPPING
@@ -90,6 +90,7 @@ def make_tokenizer(folder):
     """A small tokenizer with PaliGemma's habits: it begins with <bos>, pads with 0 and has a digit's own tokens."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = decoders.ByteLevel()
     numbers = " ".join(str(n) for n in range(-1, 256))
     texts = [f"Task: {task}, State: {numbers};\nAction: " for task in ("Please reach.", "Please lift.", "Stack it.")]
     special = ["<pad>", "<eos>", "<bos>", "<unk>"]

@@ -18,9 +18,10 @@ CPU_ROWS, GPU_ROWS = 4, 32
 class PolicyChoice:
     """Which policy to train. Any other --policy.NAME=VALUE goes to LeRobot's own config of that policy."""
 
-    # A policy type that LeRobot knows: nano, act, diffusion, smolvla, pi05, ...
+    # A policy type that LeRobot knows: nano, pi05_fast, act, diffusion, smolvla, ...
     type: str = "nano"
-    # A saved policy to start from: nano-base, a folder or a hub id; its type is the one it was saved with.
+    # A saved policy to start from: nano-base, a folder or a hub id; its type is the one it was saved with. Only with
+    # --policy.type=pi05_fast it may also be LeRobot's pi05 (lerobot/pi05_base) or openpi's weights.
     path: str | None = None
     # Filled from the other --policy.* flags.
     options: dict[str, str] = field(default_factory=dict)

@@ -18,8 +18,14 @@ def paper(output: Path, seed: int) -> Recipe:
             method=method,
             output=str(output / method),
             policy=PolicyChoice(
+                type="pi05_fast",
                 path="lerobot/pi05_base",
-                options={"chunk_size": "10", "n_action_steps": "10", "use_relative_actions": "true"},
+                options={
+                    "chunk_size": "10",
+                    "n_action_steps": "10",
+                    "use_relative_actions": "true",
+                    "state_in_prompt": "false",
+                },
             ),
             seed=seed,
             optim=OptimConfig(lr=5e-5),

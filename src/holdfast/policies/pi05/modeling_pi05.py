@@ -71,9 +71,11 @@ class Pi05FastPolicy(PreTrainedPolicy):
         weights.read(self.model, file)
         self._actor = None
 
-    def _save_pretrained(self, save_directory: Path) -> None:
+    def _save_pretrained(self, save_directory: Path, state_dict: dict[str, Tensor] | None = None) -> None:
         self.config._save_pretrained(save_directory)
-        weights.write(self.model, save_directory / weights.FILE)
+        if state_dict is not None:
+            state_dict = {name.removeprefix(weights.PREFIX): value for name, value in state_dict.items()}
+        weights.write(weights.plain_state(self.model, state_dict), save_directory / weights.FILE)
 
     def train(self, mode: bool = True) -> Self:
         """Training changes weights, so the copy that acts is dropped."""
@@ -84,6 +86,10 @@ class Pi05FastPolicy(PreTrainedPolicy):
     def get_optim_params(self) -> Iterator[nn.Parameter]:
         """Return everything that learns, as one group."""
         return (p for p in self.parameters() if p.requires_grad)
+
+    def shard_blocks(self) -> list[nn.Module]:
+        """Parts that can be gathered one at a time where ranks share the weights."""
+        return self.model.layers
 
     @property
     def noise_shape(self) -> tuple[int, int]:

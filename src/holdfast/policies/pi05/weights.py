@@ -49,7 +49,7 @@ def locate(path: str | Path) -> Path:
 @torch.no_grad()
 def read(network: nn.Module, file: Path) -> None:
     """Load weights; missing, unexpected or misshapen ones are an error that lists them."""
-    own = _own(network)
+    own = _without_adapters(network.state_dict())
     with safe_open(file, framework="pt") as stored:
         names = {key.removeprefix(PREFIX): key for key in stored.keys()}  # noqa: SIM118  not a dict
         if EMBEDDED not in names and HEAD in names:
@@ -62,9 +62,9 @@ def read(network: nn.Module, file: Path) -> None:
             own[name].copy_(stored.get_tensor(key))
 
 
-def write(network: nn.Module, file: Path) -> None:
-    """Write a file that stock LeRobot's `pi05` loads without complaint; adapters are merged into their matrices."""
-    state = {name: value.detach().contiguous().cpu() for name, value in plain_state(network).items()}
+def write(state: dict[str, Tensor], file: Path) -> None:
+    """Write weights, by published name, as a file that stock LeRobot's `pi05` loads without complaint."""
+    state = {name: value.detach().contiguous().cpu() for name, value in state.items()}
     state[HEAD] = state.pop(EMBEDDED)
     expert = state["action_in_proj.weight"].shape[0]
     state[UNUSED_HEAD] = torch.zeros(state[HEAD].shape[0], expert, dtype=torch.bfloat16)
@@ -72,21 +72,25 @@ def write(network: nn.Module, file: Path) -> None:
 
 
 @torch.no_grad()
-def plain_state(network: nn.Module) -> dict[str, Tensor]:
-    """The network's weights by their published names, as if it had never had adapters."""
-    state = dict(_own(network))
+def plain_state(network: nn.Module, gathered: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """The network's weights by published name, as if it had never had adapters: what they learned is merged.
+
+    Args:
+        network: The network.
+        gathered: Its state dict, where its own tensors are only shards of it.
+    """
+    every = network.state_dict() if gathered is None else gathered
+    state = _without_adapters(every)
     for name, module in network.named_modules():
-        if hasattr(module, "get_delta_weight"):
-            plain = f"{name}.weight"
-            state[plain] = state[plain].float() + module.get_delta_weight("default").float()
+        if hasattr(module, "lora_A"):
+            first, second = (every[f"{name}.lora_{part}.default.weight"].float() for part in "AB")
+            state[f"{name}.weight"] = state[f"{name}.weight"].float() + module.scaling["default"] * (second @ first)
     return state
 
 
-def _own(network: nn.Module) -> dict[str, Tensor]:
-    """Weights by published name: adapters have wrapped some of the modules, and have weights of their own."""
-    return {
-        key.replace(".base_layer.", "."): value for key, value in network.state_dict().items() if ".lora_" not in key
-    }
+def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Adapters have wrapped some of the modules, and have weights of their own."""
+    return {key.replace(".base_layer.", "."): value for key, value in state.items() if ".lora_" not in key}
 
 
 def _compare(file: Path, own: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> None:
