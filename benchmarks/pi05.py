@@ -34,9 +34,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from holdfast.data.source import ACTION, IMAGES, STATE
 from holdfast.policies.adapter import Adapter
-from holdfast.policies.pi05 import memory, weights
+from holdfast.policies.pi05 import gemma, memory, weights
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.modeling_pi05 import Pi05FastPolicy
+from holdfast.train import fused
 from holdfast.train.config import OptimConfig, TrainConfig
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
@@ -200,12 +201,27 @@ def profile(call: Callable[[], Any]) -> None:
 
 def train(bench: Bench) -> dict[str, Any]:
     """Bars: 27 samples/s with 200 tokens, 30 with 64."""
-    policy = bench.policy()
-    found = {}
+    policy, found = bench.policy(), {}
     for tokens in (64, 200):
         found[f"{tokens} tokens"] = speed(bench, policy, bench.batch, tokens, OptimConfig(), show=tokens == 200)
         print(json.dumps(found[f"{tokens} tokens"]), flush=True)
     return found
+
+
+def train_safely(bench: Bench) -> dict[str, Any]:
+    """The same with well-trodden kernels, where the ones of choice should fail."""
+    try:
+        return train(bench)
+    except Exception:
+        traceback.print_exc()
+    fused.possible = lambda _: False
+    gemma.look_around = lambda q, k, v, real: (
+        scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)), enable_gqa=True)
+        .transpose(1, 2)
+        .flatten(2)
+    )
+    torch._dynamo.reset()
+    return {f"{case}, plain kernels": figures for case, figures in train(bench).items()}
 
 
 def peer_network(bench: Bench, dtype: str, checkpointing: bool) -> Any:
@@ -355,6 +371,35 @@ def attention(bench: Bench) -> dict[str, Any]:
     return found
 
 
+def update(bench: Bench) -> dict[str, Any]:
+    """Clipping, AdamW and average over all weights: torch's three passes against one; and that they agree."""
+    found: dict[str, Any] = {}
+    results = []
+    for name, allowed in (("three passes", False), ("one pass", True)):
+        with torch.device(bench.device):
+            torch.manual_seed(0)
+            sizes = [(64, 64)] if bench.tiny else [(257152, 2048), *[(16384, 2048)] * 85]
+            layer = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(size)) for size in sizes])
+        layer.config = bench.config()
+        layer.get_optim_params = layer.parameters
+        state = TrainingState(layer, OptimConfig(lr=1e-3))
+        possible, fused.possible = fused.possible, (fused.possible if allowed else lambda _: False)
+        for parameter in layer:
+            parameter.grad = torch.randn_like(parameter)
+        state.advance(1.0)
+        results.append(
+            [
+                values.flatten()[:1000].clone()
+                for values in (layer[-1].detach(), state.average.values[f"{len(layer) - 1}"])
+            ]
+        )
+        found[name] = {"ms": bench.seconds(lambda state=state: state.advance(1.0), 5) * 1e3}
+        fused.possible = possible
+        del layer, state
+    found["one pass"]["apart"] = max(float((a - b).abs().max()) for a, b in zip(*results, strict=True))
+    return found
+
+
 def memory_at(bench: Bench, gib: int) -> dict[str, Any]:
     """The largest batch that trains within so much memory: as the plan of recomputation foresees, or a little less."""
     options = {} if gib >= 80 else {"lora_rank": 16}
@@ -422,7 +467,8 @@ def _mix(episodes: list[dict[str, Any]], number: int) -> dict[str, Any]:
 
 PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "attention": (attention, 60),
-    "train": (train, 300),
+    "update": (update, 60),
+    "train": (train_safely, 400),
     "peer": (peer, 150),
     "infer": (infer, 150),
     "exact": (exact, 200),
@@ -470,7 +516,7 @@ def show(results: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--parts", default="attention,train,peer,infer,exact", help=f"of {', '.join(PARTS)}; memory: all four"
+        "--parts", default="attention,update,train,peer,infer,exact", help=f"of {', '.join(PARTS)}; memory: all four"
     )
     parser.add_argument("--output", type=Path, help="also write the figures there, as JSON")
     parser.add_argument("--tiny", action="store_true", help="small sizes on a CPU: does it run at all?")

@@ -42,8 +42,13 @@ class AugmentConfig:
     brightness: float = 0.1
     contrast: float = 0.1
     saturation: float = 0.1
+    # Share of an image's sides that a random crop cuts away, and the most degrees it is turned by, the same for all
+    # cameras of a sample but those with "wrist" in their name: what a hand sees tells where it is.
+    crop: float = 0.0
+    rotation: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 <= value < 1:
-                raise HoldfastError(f"--augment.{name} must be at least 0 and below 1, got {value}.")
+            limit = 180 if name == "rotation" else 1
+            if not 0 <= value < limit:
+                raise HoldfastError(f"--augment.{name} must be at least 0 and below {limit}, got {value}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.policies.config import PolicyChoice
+from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.recipes.recipe import Recipe
 from holdfast.train.config import OptimConfig, TrainConfig
 
@@ -29,6 +29,7 @@ def paper(output: Path, seed: int) -> Recipe:
             ),
             seed=seed,
             optim=OptimConfig(lr=5e-5),
+            augment=AugmentConfig(shift=0, brightness=0.3, contrast=0.4, saturation=0.5, crop=0.05, rotation=5),
         )
 
     return Recipe(name="paper", tasks=(), data=Path("data"), train=(config("sequential"), config("er")))
