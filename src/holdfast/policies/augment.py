@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from holdfast.policies.config import AugmentConfig
+from holdfast.policies.device import send
 
 WRIST = "wrist"  # in the name of a camera on a hand
 
@@ -30,10 +31,10 @@ def augment(images: dict[str, torch.Tensor], config: AugmentConfig, seed: int) -
     out = {}
     for key, pixels in images.items():
         colour = 1 + (torch.rand(count, 3, generator=generator) * 2 - 1) * torch.tensor(factors)
-        moved = (_shift(pixels, offset.to(pixels.device)) if config.shift else pixels).float() / 255
+        moved = (_shift(pixels, send(offset, pixels.device)) if config.shift else pixels).float() / 255
         if frame is not None and WRIST not in key:
-            moved = _frame(moved, frame.to(pixels.device), config)
-        out[key] = _recolour(moved, colour.to(pixels.device)) if any(factors) else moved
+            moved = _frame(moved, send(frame, pixels.device), config)
+        out[key] = _recolour(moved, send(colour, pixels.device)) if any(factors) else moved
     return out
 
 

@@ -24,6 +24,7 @@ from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TO
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
+from holdfast.policies.device import send
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 
 # Lower edges of the 256 bins of a normalized state, as LeRobot and openpi have them.
@@ -94,8 +95,8 @@ class Pi05PromptProcessorStep(ProcessorStep):
         for place, row in enumerate(rows):
             tokens[place, : len(row)] = torch.tensor(row)
             words[place, : len(row)] = True
-        observation[OBS_LANGUAGE_TOKENS] = _send(tokens, state.device)
-        observation[OBS_LANGUAGE_ATTENTION_MASK] = _send(words, state.device)
+        observation[OBS_LANGUAGE_TOKENS] = send(tokens, state.device)
+        observation[OBS_LANGUAGE_ATTENTION_MASK] = send(words, state.device)
         out = transition.copy()
         out[TransitionKey.OBSERVATION] = observation
         return out
@@ -136,11 +137,6 @@ class Pi05PromptProcessorStep(ProcessorStep):
         observation = features.get(PipelineFeatureType.OBSERVATION, {})
         language = {OBS_LANGUAGE_TOKENS: added, OBS_LANGUAGE_ATTENTION_MASK: added}
         return {**features, PipelineFeatureType.OBSERVATION: {**observation, **language}}
-
-
-def _send(values: Tensor, device: torch.device) -> Tensor:
-    """Copy to the device without waiting for it."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
 
 
 def make_pi05_fast_pre_post_processors(
