@@ -215,7 +215,7 @@ def train_safely(bench: Bench) -> dict[str, Any]:
         return train(bench)
     except Exception:
         traceback.print_exc()
-    fused.possible = lambda _: False
+    fused.worthwhile = lambda _: False
     gemma.look_around = lambda q, k, v, real: (
         scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)), enable_gqa=True)
         .transpose(1, 2)
@@ -384,7 +384,7 @@ def update(bench: Bench) -> dict[str, Any]:
         layer.config = bench.config()
         layer.get_optim_params = layer.parameters
         state = TrainingState(layer, OptimConfig(lr=1e-3))
-        possible, fused.possible = fused.possible, (fused.possible if allowed else lambda _: False)
+        usual, fused.worthwhile = fused.worthwhile, (fused.worthwhile if allowed else lambda _: False)
         for parameter in layer:
             parameter.grad = torch.randn_like(parameter)
         state.advance(1.0)
@@ -395,7 +395,7 @@ def update(bench: Bench) -> dict[str, Any]:
             ]
         )
         found[name] = {"ms": bench.seconds(lambda state=state: state.advance(1.0), 5) * 1e3}
-        fused.possible = possible
+        fused.worthwhile = usual
         del layer, state
     found["one pass"]["apart"] = max(float((a - b).abs().max()) for a, b in zip(*results, strict=True))
     return found

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 BLOCK = 1024
+LARGE = 100_000_000  # weights; fewer are updated faster by torch, whose kernels take many tensors at once
 
 
 @triton.jit
@@ -103,8 +104,8 @@ def _state(optimizer: torch.optim.AdamW, weight: torch.Tensor) -> dict[str, torc
     return state
 
 
-def possible(parameters: Sequence[torch.Tensor]) -> bool:
-    """Whether all weights are whole and plain on one GPU."""
-    return all(
+def worthwhile(parameters: Sequence[torch.Tensor]) -> bool:
+    """Whether the weights are many, and whole and plain on one GPU."""
+    return sum(p.numel() for p in parameters) >= LARGE and all(
         type(p) is torch.nn.Parameter and p.is_cuda and p.dtype == torch.float32 and not p.is_sparse for p in parameters
     )

@@ -32,7 +32,7 @@ class TrainingState:
         if weights[0].is_cuda:
             from holdfast.train import fused  # Triton is only there where a GPU may be
 
-            if fused.possible(weights):
+            if fused.worthwhile(weights):
                 averages = self.average.by_weight if self.average else {}
                 pace = self.average.pace(self.step) if self.average else 0.0
                 self.step += 1
