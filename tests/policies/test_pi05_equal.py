@@ -89,6 +89,8 @@ def test_lerobot_reads_what_is_written_here_strictly(theirs, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "All keys loaded successfully" in said
     assert "Warning" not in said
+    words = ours.model.language.embed_tokens.weight
+    assert torch.equal(other.model.paligemma_with_expert.paligemma.lm_head.weight, words)
     batch = make_batch()
     torch.testing.assert_close(*losses(ours, other.eval(), batch), **CLOSE)
     torch.testing.assert_close(*actions(ours, other.eval(), batch), **CLOSE)
