@@ -43,10 +43,10 @@ from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 
 KERNELS = {  # kinds of kernels by parts of their names
+    "attention": ("flash", "fmha", "sdpa"),
     "matrices": ("gemm", "nvjet", "cutlass", "xmma", "cublas", "splitk"),
-    "attention": ("flash", "fmha", "cudnn"),
     "compiled": ("triton",),
-    "update": ("multi_tensor", "adam", "lpnorm", "foreach"),
+    "update": ("_update", "multi_tensor", "adam", "lpnorm", "foreach"),
     "copies": ("memcpy", "memset"),
 }
 PEAK = 790e12  # bf16 FLOP/s of an H200 in practice
@@ -110,7 +110,6 @@ class Bench:
             ACTION: pinned(torch.randn(rows, CHUNK, DIMENSIONS, generator=draw)),
             "action_is_pad": pinned(torch.zeros(rows, CHUNK, dtype=torch.bool)),
             TOKENS: pinned(torch.randint(4, config.vocabulary, (rows, tokens), generator=draw)),
-            WORDS: pinned(torch.ones(rows, tokens, dtype=torch.bool)),
             "task": ["Stack the bowls."] * rows,
             "task_index": torch.zeros(rows, dtype=torch.int64),
         }
@@ -241,8 +240,9 @@ def peer_network(bench: Bench, dtype: str, checkpointing: bool) -> Any:
 def peer_inputs(batch: dict[str, Any], device: str) -> tuple[list[torch.Tensor], list[torch.Tensor], Any, Any]:
     """The batch as LeRobot's network takes it."""
     images = [batch[IMAGES + camera].to(device).float() / 255 * 2 - 1 for camera in CAMERAS]
+    words = batch.get(WORDS, torch.ones(batch[TOKENS].shape, dtype=torch.bool))
     masks = [torch.ones(len(image), dtype=torch.bool, device=device) for image in images]
-    return images, masks, batch[TOKENS].to(device), batch[WORDS].to(device)
+    return images, masks, batch[TOKENS].to(device), words.to(device)
 
 
 def peer(bench: Bench) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def exact(bench: Bench) -> dict[str, Any]:
     policy.train()
     with torch.enable_grad(), torch.autocast(bench.device, torch.bfloat16):
         if bench.device == "cuda":
-            policy._compile()
+            policy.model.compile_layers()
         trained = policy.model(*ours, actions, noise, moment).detach()
     ready = {
         TOKENS: tokens,

@@ -51,6 +51,20 @@ def test_loss_and_actions_are_equal_whatever_the_lengths_of_prompts(pair, length
     torch.testing.assert_close(*actions(*pair, batch), **CLOSE)
 
 
+def test_prompts_of_one_length_need_no_mask(pair):
+    batch, bare = make_batch((40, 40)), make_batch((40, 40))
+    del bare[WORDS]
+    ours, theirs = pair
+    noise = torch.randn(2, *ours.noise_shape)
+    expected = theirs.predict_action_chunk(batch, noise=noise)
+    torch.testing.assert_close(ours.predict_action_chunk(bare, noise=noise), expected, **CLOSE)
+    elements = []
+    for observed in (batch, bare):
+        torch.manual_seed(0)
+        elements.append(ours.loss_elements(observed))
+    torch.testing.assert_close(*elements, **CLOSE)
+
+
 @pytest.mark.parametrize("cameras", [(HEAD,), (HEAD, WRIST), (WRIST,)], ids=len)
 def test_a_missing_camera_is_left_out_as_lerobot_masks_it(pair, cameras):
     batch = make_batch((9, 20), cameras)

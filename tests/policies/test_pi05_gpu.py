@@ -28,7 +28,7 @@ def test_loss_and_gradients_are_those_of_a_cpu(lengths, recompute):
     batch, actions = make_batch(lengths), torch.randn(3, 6, 32)
     noise, time = torch.randn_like(actions), torch.tensor([0.1, 0.5, 0.9])
     cpu.train()
-    gpu.train()._compile()
+    gpu.train().model.compile_layers()
     expected = cpu.model(*cpu._observed(batch), actions, noise, time)
     with torch.autocast("cuda", torch.bfloat16):
         found = gpu.model(*gpu._observed(moved(batch)), actions.cuda(), noise.cuda(), time.cuda())

@@ -64,6 +64,14 @@ def test_prompts_are_lerobots_token_by_token_but_for_the_padding(tokenizer):
     assert not theirs[WORDS][:, length:].any()
 
 
+def test_prompts_of_one_length_are_not_padded_in_training(tokenizer):
+    config = our_config(tokenizer_name=tokenizer, state_in_prompt=False)
+    pre, _ = make_pre_post_processors(config, dataset_stats=STATS)
+    ours = pre({**observation(), "task": ["Please reach."] * 2})
+    assert WORDS not in ours
+    assert ours[TOKENS].all()  # 0 is padding
+
+
 def test_a_robots_prompt_has_the_same_length_whoever_asks_with_it(tokenizer):
     pre, _ = make_pre_post_processors(our_config(tokenizer_name=tokenizer), dataset_stats=STATS)
     assert pre(observation(rows=1, actions=False))[TOKENS].shape == (1, 64)

@@ -19,10 +19,13 @@ class Actor:
 
     def __init__(self, network: Pi05Network) -> None:
         self.network = half_copy(network)
+        if network.config.compile:  # the expert's layers are run 180 times, and half of their kernels fuse away
+            self.network.compile_layers()
         self._graphs: dict[tuple[torch.Size, ...], Recording] = {}
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """Actions for images, tokens, words and noise, as of `Pi05Network.act`."""
+    def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
+        """Actions, as of `Pi05Network.act`."""
+        inputs = images, tokens, torch.ones_like(tokens, dtype=torch.bool) if words is None else words, noise
         key = tuple(value.shape for value in inputs)
         if key not in self._graphs:
             self._graphs[key] = Recording(self.network, inputs)

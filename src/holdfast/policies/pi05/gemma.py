@@ -43,22 +43,21 @@ def rotate(x: Tensor, by: Waves) -> Tensor:
 
 
 class Extent(NamedTuple):
-    """How much of a padded prefix [B, length] is real; padding stands at its end.
+    """How much of a prefix [B, length] is real; padding stands at its end. Nothing is said where there is none.
 
     `mask` [B, 1, 1, length] says it for attention with a mask. On a GPU, `borders` [2 B + 1] says it without: every row
     is taken as two sequences, what is real and what is padding, and each is only shown itself.
     """
 
-    mask: Tensor
-    borders: Tensor | None
+    mask: Tensor | None = None
+    borders: Tensor | None = None
 
 
 def extent(counts: Tensor, length: int) -> Extent:
     """From the number of real tokens of each row, int64 [B]."""
-    places = torch.arange(length, device=counts.device)
-    mask = (places < counts[:, None])[:, None, None]
+    mask = (torch.arange(length, device=counts.device) < counts[:, None])[:, None, None]
     if not counts.is_cuda:
-        return Extent(mask, None)
+        return Extent(mask)
     starts = torch.arange(len(counts), device=counts.device) * length
     ends = torch.stack([starts + counts, starts + length], 1).flatten()
     return Extent(mask, F.pad(ends, (1, 0)).int())
@@ -184,24 +183,22 @@ class ExpertLayer(nn.Module):
             self.self_attn.queries(y, by),
             torch.cat([keys.to(own_keys.dtype), own_keys], 1)[:, :, 0],
             torch.cat([values.to(own_values.dtype), own_values], 1)[:, :, 0],
-            F.pad(real.mask[:, 0], (0, x.shape[1]), value=True),
+            None if real.mask is None else F.pad(real.mask[:, 0], (0, x.shape[1]), value=True),
         )
         x = x + self.self_attn.o_proj(seen) * gate
         y, gate = self.post_attention_layernorm(x, moment)
         return x + self.mlp(y) * gate
 
 
-def look_back(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Attention of a few queries [B, chunk, heads, d] to many keys [B, length, d].
-
-    `mask` [B, 1, length] is true for the real ones.
+def look_back(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of a few queries [B, chunk, heads, d] to many keys [B, length, d]; `mask` [B, 1, length]: real ones.
 
     All heads ask the same keys, so they are one long list of questions: too small for a kernel of its own.
     """
-    asked = q.flatten(1, 2)
-    scores = (asked @ k.transpose(1, 2)).float() * q.shape[-1] ** -0.5
-    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
-    return (weights.to(v.dtype) @ v).view(q.shape).flatten(2)
+    scores = (q.flatten(1, 2) @ k.transpose(1, 2)).float() * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return (scores.softmax(-1).to(v.dtype) @ v).view(q.shape).flatten(2)
 
 
 class Gemma(nn.Module):

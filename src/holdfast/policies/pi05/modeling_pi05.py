@@ -25,7 +25,6 @@ from holdfast.policies.pi05.network import Pi05Network
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
-SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
 
 
 class Pi05FastPolicy(PreTrainedPolicy):
@@ -105,8 +104,9 @@ class Pi05FastPolicy(PreTrainedPolicy):
 
         Noise and times are drawn from torch's global generator.
         """
-        if self.training and self.config.compile and not self._compiled:
-            self._compile()
+        if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
+            self.model.compile_layers()
+            self._compiled = True
         actions = pad_vector(batch[ACTION].float(), self.config.max_action_dim)
         noise = torch.randn_like(actions)
         # Beta(alpha, 1) by inverting its distribution function, on the device.
@@ -138,12 +138,11 @@ class Pi05FastPolicy(PreTrainedPolicy):
         images, tokens, words = self._observed(batch)
         if noise is None:
             noise = torch.randn(len(tokens), *self.noise_shape, device=tokens.device)
-        inputs = images, tokens, words, noise.float()
         if tokens.is_cuda and not self.training:
             self._actor = self._actor or Actor(self.model)
-            actions = self._actor(*inputs)
+            actions = self._actor(images, tokens, words, noise.float())
         else:
-            actions = self.model.act(*inputs)
+            actions = self.model.act(images, tokens, words, noise.float())
         return actions[..., : self.action_dim]
 
     @torch.no_grad()
@@ -159,8 +158,8 @@ class Pi05FastPolicy(PreTrainedPolicy):
             self._queue.extend(chunk.unbind(dim=1))
         return self._queue.popleft()
 
-    def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Images [B, cameras, 3, S, S] in [-1, 1], tokens, and which of them are words.
+    def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Images [B, cameras, 3, S, S] in [-1, 1], tokens, and which of them are words, if not all.
 
         Cameras that a batch lacks are left out, which is what LeRobot's masking of empty ones amounts to.
         """
@@ -169,16 +168,9 @@ class Pi05FastPolicy(PreTrainedPolicy):
             wanted = [*self.config.image_features, OBS_LANGUAGE_TOKENS]
             raise HoldfastError(f"pi05_fast reads {wanted}, the batch has {sorted(batch)}.")
         images = torch.stack([self._fit(batch[key]) for key in cameras], 1)
-        return images * 2 - 1, batch[OBS_LANGUAGE_TOKENS], batch[OBS_LANGUAGE_ATTENTION_MASK].bool()
+        return images * 2 - 1, batch[OBS_LANGUAGE_TOKENS], batch.get(OBS_LANGUAGE_ATTENTION_MASK)
 
     def _fit(self, images: Tensor) -> Tensor:
         images = images.float() if images.is_floating_point() else images.float() / 255
         size = self.config.image_resolution
         return images if images.shape[-2:] == size else resize_with_pad_torch(images, *size)
-
-    def _compile(self) -> None:
-        self._compiled = True
-        if next(self.parameters()).is_cuda:
-            torch._dynamo.config.recompile_limit = max(SHAPES, torch._dynamo.config.recompile_limit)
-            for layer in self.model.layers:
-                layer.compile(dynamic=False)

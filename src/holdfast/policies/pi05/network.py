@@ -15,6 +15,7 @@ from holdfast.policies.pi05.memory import Plan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
 START_STD = 0.02  # of random weights, as in Gemma
+SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
 
 
 class Prefix(NamedTuple):
@@ -66,6 +67,12 @@ class Pi05Network(nn.Module):
         """All layers: what is compiled, sharded and computed twice as one."""
         return [*self.vision.layers, *self.language.layers, *self.expert.layers]
 
+    def compile_layers(self) -> None:
+        """Let every layer be compiled when it is first called; layers of a kind share what was compiled."""
+        torch._dynamo.config.recompile_limit = max(SHAPES, torch._dynamo.config.recompile_limit)
+        for layer in self.layers:
+            layer.compile(dynamic=False)
+
     def start_at_random(self) -> None:
         """Weights for a start from nothing: the expert's gates open, so that it begins as a plain transformer."""
         for module in self.modules():
@@ -78,13 +85,13 @@ class Pi05Network(nn.Module):
                 nn.init.zeros_(module.dense.weight)
                 module.dense.bias.data.chunk(3)[2].fill_(1.0)
 
-    def read(self, images: Tensor, tokens: Tensor, words: Tensor) -> Prefix:
+    def read(self, images: Tensor, tokens: Tensor, words: Tensor | None) -> Prefix:
         """Run everything that does not depend on the actions.
 
         Args:
             images: All cameras [B, cameras, 3, S, S], values in [-1, 1].
             tokens: The prompt, padded at its end [B, length].
-            words: Which tokens are the prompt's [B, length], bool.
+            words: Which tokens are the prompt's [B, length], bool; None where all are.
         """
         rows, cameras = images.shape[:2]
         twice = self._plan(rows, cameras, tokens.shape[1])
@@ -94,8 +101,11 @@ class Pi05Network(nn.Module):
         seen = self.projector(self.vision.post_layernorm(seen)).reshape(rows, -1, self.config.width)
         said = self.language.embed_tokens(tokens) * math.sqrt(self.config.width)
         x = torch.cat([seen, said.to(seen.dtype)], 1)
-        counts = seen.shape[1] + words.sum(1)
-        real = extent(counts, x.shape[1])
+        if words is None:
+            counts, real = torch.full((rows,), x.shape[1], device=x.device), Extent()
+        else:
+            counts = seen.shape[1] + words.sum(1)
+            real = extent(counts, x.shape[1])
         by = waves(torch.arange(x.shape[1], device=x.device), self.config.head_dim)
         memories = []
         for number, layer in enumerate(self.language.layers):
@@ -116,14 +126,14 @@ class Pi05Network(nn.Module):
             return cast(Tensor, self.action_out_proj(x.float()))
 
     def forward(
-        self, images: Tensor, tokens: Tensor, words: Tensor, actions: Tensor, noise: Tensor, time: Tensor
+        self, images: Tensor, tokens: Tensor, words: Tensor | None, actions: Tensor, noise: Tensor, time: Tensor
     ) -> Tensor:
         """Squared error of the velocity at the given noise and time, unreduced [B, chunk, max_action_dim]."""
         blend = torch.lerp(actions, noise, time[:, None, None])
         prefix = self.read(images, tokens, words)
         return (self.velocity(prefix, blend, time) - (noise - actions)).square()
 
-    def act(self, images: Tensor, tokens: Tensor, words: Tensor, noise: Tensor) -> Tensor:
+    def act(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
         """Let actions [B, chunk, max_action_dim] flow out of noise in Euler steps."""
         prefix = self.read(images, tokens, words)
         steps, x = self.config.num_inference_steps, noise

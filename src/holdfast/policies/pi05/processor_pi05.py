@@ -66,8 +66,9 @@ def prompts(tasks: list[str], state: np.ndarray | None) -> list[str]:
 class Pi05PromptProcessorStep(ProcessorStep):
     """Writes every sample's prompt as tokens and a mask of the real ones.
 
-    In training prompts are padded to a multiple of `bucket`. An observation without actions is padded to the full
-    length: what a robot is told must not depend on the prompts of the others in its batch, not even in the last bit.
+    In training, prompts of one length stay as they are, without a mask; others are padded to a multiple of `bucket`. An
+    observation without actions is padded to the full length: what a robot is told must not depend on the prompts of
+    the others in its batch, not even in the last bit.
     """
 
     tokenizer_name: str = PALIGEMMA
@@ -80,23 +81,26 @@ class Pi05PromptProcessorStep(ProcessorStep):
         load_tokenizer(self.tokenizer_name)
 
     def __call__(self, transition: EnvTransition) -> EnvTransition:
-        """Add tokens [B, length] (int64) and their mask (bool, true for words) to the observation."""
+        """Add tokens [B, length] (int64), and where some are padding their mask (bool, true for words)."""
         observation = dict(transition[TransitionKey.OBSERVATION])
         state = observation[OBS_STATE]
         tasks = self._tasks(transition, len(state))
         texts = prompts(tasks, state.float().cpu().numpy() if self.state_in_prompt else None)
         rows = self._tokenize(texts)
+        longest, shortest = max(map(len, rows)), min(map(len, rows))
         length = self.max_length
-        if transition.get(TransitionKey.ACTION) is not None:
-            longest = max(map(len, rows))
-            length = min(self.max_length, -(-longest // self.bucket) * self.bucket)
+        training = transition.get(TransitionKey.ACTION) is not None
+        if training:
+            padded = -(-longest // self.bucket) * self.bucket if shortest < longest else longest
+            length = min(self.max_length, padded)
         tokens = torch.zeros(len(rows), length, dtype=torch.int64)
         words = torch.zeros(len(rows), length, dtype=torch.bool)
         for place, row in enumerate(rows):
             tokens[place, : len(row)] = torch.tensor(row)
             words[place, : len(row)] = True
         observation[OBS_LANGUAGE_TOKENS] = send(tokens, state.device)
-        observation[OBS_LANGUAGE_ATTENTION_MASK] = send(words, state.device)
+        if shortest < length or not training:
+            observation[OBS_LANGUAGE_ATTENTION_MASK] = send(words, state.device)
         out = transition.copy()
         out[TransitionKey.OBSERVATION] = observation
         return out
