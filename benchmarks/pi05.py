@@ -4,8 +4,9 @@ Random weights, synthetic prompts, images in pinned host memory; no network. Tra
 with fp32 weights under bf16 autocast, clipping, AdamW and the moving average. Every part runs in a process of its own
 with its own time limit, so that one that fails spoils no other; the table comes last.
 
-  python benchmarks/pi05.py --parts train,peer,infer,exact --output=pi05.json
+  python benchmarks/pi05.py --parts machine,train,peer,infer,exact --output=pi05.json
   python benchmarks/pi05.py --parts memory,overfit
+  python benchmarks/pi05.py --parts attention,update     kernels that were chosen, and others
   python benchmarks/pi05.py --tiny                  a smoke test on a CPU
 """
 
@@ -145,8 +146,16 @@ class Bench:
 
 def flops(config: Pi05FastConfig, rows: int, tokens: int) -> float:
     """Of a training step's matrices: 6 per parameter and token (SigLIP 0.41 B, Gemma 1.98 B, expert 0.31 B)."""
+
+    def layer(width: int, inner: int) -> int:
+        return 2 * width * (config.heads + 1) * config.head_dim + 3 * width * inner
+
+    wide = config.vision_width
+    vision = config.vision_layers * (4 * wide**2 + 2 * wide * config.vision_mlp_dim)
+    language = config.depth * layer(config.width, config.mlp_dim)
+    expert = config.depth * layer(config.expert_width, config.expert_mlp_dim)
     images = len(CAMERAS) * config.image_tokens
-    return 6 * (0.4127e9 * images + 1.98e9 * (images + tokens) + 0.31e9 * CHUNK) * rows
+    return 6.0 * (vision * images + language * (images + tokens) + expert * CHUNK) * rows
 
 
 def speed(
@@ -339,6 +348,16 @@ def _rows(inputs: Any, rows: torch.Tensor) -> Any:
     return [image[rows] for image in images], [mask[rows] for mask in masks], tokens[rows], words[rows]
 
 
+def machine(bench: Bench) -> dict[str, Any]:
+    """What the device gives a plain product and a plain copy: if it is far below 700 and 4000, somebody shares it."""
+    side = 256 if bench.tiny else 8192
+    a, b = (torch.randn(side, side, device=bench.device, dtype=torch.bfloat16) for _ in range(2))
+    many = torch.empty((2**10 if bench.tiny else 2**33) // 4, device=bench.device)
+    product = min(bench.seconds(lambda: a @ b, 20) for _ in range(3))
+    copy = min(bench.seconds(lambda: many[: len(many) // 2].copy_(many[len(many) // 2 :]), 5) for _ in range(3))
+    return {"plain": {"tflop_s": 2 * side**3 / product / 1e12, "gb_s": many.nbytes / copy / 1e9}}
+
+
 def attention(bench: Bench) -> dict[str, Any]:
     """Kernels for Gemma's attention, forward and backward, that could be chosen."""
     rows, length, heads, width = (2, 40, 8, 16) if bench.tiny else (bench.batch, 1224, 8, 256)
@@ -472,6 +491,7 @@ def _mix(episodes: list[dict[str, Any]], number: int) -> dict[str, Any]:
 
 
 PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
+    "machine": (machine, 60),
     "attention": (attention, 60),
     "update": (update, 60),
     "train": (train_safely, 400),
@@ -522,7 +542,7 @@ def show(results: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--parts", default="attention,update,train,peer,infer,exact", help=f"of {', '.join(PARTS)}; memory: all four"
+        "--parts", default="machine,train,peer,infer,exact", help=f"of {', '.join(PARTS)}; memory: all four"
     )
     parser.add_argument("--output", type=Path, help="also write the figures there, as JSON")
     parser.add_argument("--tiny", action="store_true", help="small sizes on a CPU: does it run at all?")
