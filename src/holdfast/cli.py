@@ -20,6 +20,8 @@ COMMANDS = {
     "cache": "decoded frames kept between runs: what there is, and how to be rid of it",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "report": "one page about runs: matrices, metrics, where tasks break, videos",
+    "bundle": "a stage's policy as one folder to check, compare, deploy and take back",
+    "serve": "a bundle's policy, asked by robots over a websocket",
     "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
     "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
     "twin": "scores and pictures of the simulated cell's tasks under scripted policies",

@@ -65,6 +65,10 @@ class Embodiment:
             raise unknown(f"arm of embodiment {self.name!r}", arm, self.arms)
         return np.array([d.arm in wanted for d in self.dimensions])
 
+    def hold(self, actions: np.ndarray, pose: np.ndarray, arms: Iterable[str]) -> np.ndarray:
+        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`."""
+        return np.where(self.active(arms), actions, pose)
+
     def state_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limit of every dimension."""
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])

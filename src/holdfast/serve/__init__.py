@@ -1,0 +1,1 @@
+"""A policy on its way to a robot: bundles, the wire, the server."""
