@@ -108,11 +108,7 @@ def pretrain(
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             loss = loss_of(ready, None).total
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(state.parameters.values(), config.optim.clip)
-        state.optimizer.step()
-        if state.average:
-            state.average.update(state.step)
-        state.step += 1
+        state.advance(config.optim.clip)
         recent.append(loss.detach())
         if time.monotonic() - told > 5 or state.step == config.steps:
             report(state.step, float(torch.stack(recent).mean()))

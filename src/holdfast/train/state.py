@@ -26,6 +26,24 @@ class TrainingState:
         self.average = Average(self.parameters, config.ema) if config.ema else None
         self.step = 0
 
+    def advance(self, clip: float) -> torch.Tensor:
+        """Clip the gradients, take the optimizer's step and let the average follow; returns the gradient's norm."""
+        weights = list(self.parameters.values())
+        if weights[0].is_cuda:
+            from holdfast.train import fused  # Triton is only there where a GPU may be
+
+            if fused.worthwhile(weights):
+                averages = self.average.by_weight if self.average else {}
+                pace = self.average.pace(self.step) if self.average else 0.0
+                self.step += 1
+                return fused.update(self.optimizer, averages, pace, clip)
+        norm = torch.nn.utils.clip_grad_norm_(weights, clip)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.step)
+        self.step += 1
+        return norm
+
     @property
     def size(self) -> int:
         """Bytes that `save` will write."""

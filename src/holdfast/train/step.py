@@ -53,12 +53,7 @@ class Stepper:
                 loss = self._adapter.loss(ready, self._active_rows(micro))
             (loss.total / optim.accumulate).backward()
             losses.append(loss.detach())
-        norm = torch.nn.utils.clip_grad_norm_(state.parameters.values(), optim.clip)
-        state.optimizer.step()
-        if state.average:
-            state.average.update(state.step)
-        state.step += 1
-        return losses, norm
+        return losses, state.advance(optim.clip)
 
     def prepare(self, batch: Batch, seed: int) -> Batch:
         """Move a batch to the device, augment its images, and run the policy's own preprocessing."""
