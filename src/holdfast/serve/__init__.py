@@ -1,0 +1,1 @@
+"""A policy on its way to a robot and back: the scoring console."""
