@@ -86,7 +86,7 @@ def _show_agreement(runs: list[Run]) -> None:
     for pair in found:
         console.print(f"[bold]{escape(' and '.join(pair.raters))}[/], {pair.videos} videos rated by both")
         table = Table("milestone", box=SIMPLE_HEAD, show_edge=False)
-        for name in ("videos", "same answer", "kappa"):
+        for name in ("judged", "same answer", "kappa"):
             table.add_column(name, justify="right")
         for name, agreement in (("all milestones", pair.overall), *pair.milestones.items()):
             table.add_row(escape(name), *_row(agreement))

@@ -166,10 +166,9 @@ class Desk:
         fresh = [attempt for attempt in mine if not self.scored(attempt)]
         yield from sorted(fresh, key=lambda a: (self._ranks[a.task.name] if a.layout else 0, a.layout or 0, a.ticket))
         if way == "video":
-            seen = {attempt: self.raters(attempt) for attempt in mine if self.scored(attempt)}
-            people = {attempt: len([name for name in by if name]) for attempt, by in seen.items()}
-            again = [a for a, by in seen.items() if by and operator not in by and people[a] < _RATERS]
-            yield from sorted(again, key=lambda attempt: (people[attempt], attempt.ticket))
+            seen = [(attempt, self.raters(attempt)) for attempt in mine if self.scored(attempt)]
+            again = [(sum(map(bool, by)), a.ticket, a) for a, by in seen if by and operator not in by]
+            yield from (attempt for people, _, attempt in sorted(again, key=lambda e: e[:2]) if people < _RATERS)
 
     def _taken(self, attempt: Attempt, operator: str) -> bool:
         others = [s for s in self.about(attempt.ticket) if s.operator != operator and s.state == "open"]

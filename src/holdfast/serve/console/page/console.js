@@ -91,9 +91,19 @@ async function load() {
   progress = answer.progress;
   attempt = answer.attempt;
   armed = false;
-  $("why").hidden = true;
+  askReason(false);
   if (attempt) { build(); player.show(attempt, (seconds) => push("clock", seconds)); } else player.show(null);
   render();
+}
+/** Every now and then: how far the others are, and whether there is something new to score. */
+async function look() {
+  if (!operator || unsent.length || asking || tab === "agreement") return;
+  if (!attempt) return void load();
+  try {
+    progress = await call(`/api/progress?operator=${encodeURIComponent(operator)}`);
+    setOffline(false);
+    drawProgress();
+  } catch (error) { setOffline(true, error.message); }
 }
 const settled = async () => { while (unsent.length || sending) { flush(); await new Promise((done) => { setTimeout(done, 30); }); } };
 
@@ -148,7 +158,7 @@ function build() {
   $("title").textContent = attempt.title;
   $("instruction").textContent = attempt.instruction;
   const button = (key, title, text, act) => {
-    const node = make("button", { type: "button", className: "big", onclick: act }, make("kbd", { textContent: key }), make("span", {}, make("b", { textContent: title }), make("small", { textContent: text })), make("i", { className: "sign", ariaHidden: "true" }));
+    const node = make("button", { type: "button", className: "tick", onclick: act }, make("kbd", { textContent: key }), make("span", {}, make("b", { textContent: title }), make("small", { textContent: text })), make("i", { className: "sign", ariaHidden: "true" }));
     node.ariaPressed = "false";
     return node;
   };
@@ -189,10 +199,11 @@ function drawSheet() {
     node.ariaPressed = String(count > 0);
     node.querySelector(".sign").textContent = count ? `×${count}` : "";
   });
-  const holds = last("final") ?? true;
-  $("final").ariaPressed = String(holds);
-  $("final").querySelector("b").textContent = holds ? "Final condition holds" : "Final condition does not hold";
-  $("final").querySelector(".sign").textContent = holds ? "✓" : "";
+  const holds = last("final") ?? true, asked = reached(attempt.milestones.at(-1).name); // it decides about the last one
+  $("final").disabled = !asked;
+  $("final").ariaPressed = String(asked && holds);
+  $("final").querySelector("b").textContent = !asked ? "Final condition" : holds ? "Final condition holds" : "Final condition does not hold";
+  $("final").querySelector(".sign").textContent = asked && holds ? "✓" : "";
   $("score").textContent = invalid ? "–" : waiting && offline ? "…" : score === null ? "–" : points(score);
   $("score").classList.toggle("waiting", waiting);
   const ticked = attempt.milestones.filter((milestone) => reached(milestone.name)).length;
@@ -213,6 +224,7 @@ function drawNothing() {
 
 function drawProgress() {
   const way = progress?.ways[tab];
+  $("bar").hidden = !way;
   $("done").style.width = way?.total ? `${(100 * way.done) / way.total}%` : "0";
   const left = way?.seconds_left, minutes = Math.round(left / 60);
   const parts = way ? [`${way.done} of ${way.total} trials scored`, `${way.tasks} task${way.tasks === 1 ? "" : "s"}`, left ? `about ${minutes >= 90 ? `${(minutes / 60).toFixed(1)} h` : `${Math.max(1, minutes)} min`} left` : "", way.twice ? `${way.twice} rated twice` : "", `${progress.mine} by you`] : [];
@@ -224,7 +236,7 @@ function drawProgress() {
 async function drawAgreement() {
   const found = await insist("/api/agreement"), number = (value) => value.toFixed(2).replace("-", "−");
   const cell = (text, properties = {}) => make("td", { textContent: text, ...properties });
-  $("pairs").replaceChildren(...found.map((pair) => make("article", { className: "pair-card" }, make("h2", { textContent: pair.raters.join(" and ") }), make("p", { className: "note", textContent: `${pair.videos} video${pair.videos === 1 ? "" : "s"} rated by both.` }), make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...["milestone", "videos", "same answer", "kappa"].map((text) => make("th", { textContent: text, scope: "col" })))), make("tbody", {}, ...pair.rows.map((row, i) => make("tr", { className: i ? "" : "sum" }, make("th", { textContent: row.name, scope: "row" }), cell(row.count), cell(`${Math.round(100 * row.observed)} %`), row.kappa === null ? cell(row.why, { className: "none" }) : cell(number(row.kappa))))))))));
+  $("pairs").replaceChildren(...found.map((pair) => make("article", { className: "pair-card" }, make("h2", { textContent: pair.raters.join(" and ") }), make("p", { className: "note", textContent: `${pair.videos} video${pair.videos === 1 ? "" : "s"} rated by both.` }), make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...["milestone", "judged", "same answer", "kappa"].map((text) => make("th", { textContent: text, scope: "col" })))), make("tbody", {}, ...pair.rows.map((row, i) => make("tr", { className: i ? "" : "sum" }, make("th", { textContent: row.name, scope: "row" }), cell(row.count), cell(`${Math.round(100 * row.observed)} %`), row.kappa === null ? cell(row.why, { className: "none" }) : cell(number(row.kappa))))))))));
   if (!found.length) $("pairs").append(make("p", { className: "none", textContent: "No video was rated by two yet. When all is scored, the Videos tab offers what others have scored." }));
 }
 
@@ -247,20 +259,25 @@ async function choose(name) {
   render();
   if (name === "agreement") await drawAgreement(); else await load();
 }
-function askReason() { $("why").hidden = false; $("reason").value = ""; $("reason").focus(); }
+function askReason(open = true) {
+  $("why").hidden = !open;
+  $("actions").hidden = open;
+  $("reason").value = "";
+  if (open) $("reason").focus(); else document.activeElement?.blur();
+}
 
 $("undo").onclick = undo;
 $("save").onclick = save;
-$("invalid").onclick = askReason;
+$("invalid").onclick = () => askReason();
 $("final").onclick = () => push("final", !(last("final") ?? true));
 $("again").onclick = load;
-$("nevermind").onclick = () => { $("why").hidden = true; };
+$("nevermind").onclick = () => askReason(false);
 $("note").onchange = keepNote;
 $("why").onsubmit = (event) => {
   event.preventDefault();
-  $("why").hidden = true;
-  document.activeElement?.blur();
-  push("invalid", $("reason").value.trim() || "no reason given");
+  const reason = $("reason").value.trim() || "no reason given";
+  askReason(false);
+  push("invalid", reason);
 };
 $("sign").onsubmit = (event) => {
   event.preventDefault();
@@ -280,7 +297,7 @@ const KEYS = {
 };
 document.addEventListener("keydown", (event) => {
   const { target, key } = event, typing = target.matches("textarea, input:not([type=range])");
-  if (typing) { if (key === "Escape" || (key === "Enter" && target === $("note") && !event.shiftKey)) { event.preventDefault(); $("why").hidden = true; target.blur(); } return; }
+  if (typing) { if (key === "Escape" || (key === "Enter" && target === $("note") && !event.shiftKey)) { event.preventDefault(); if (target === $("reason")) askReason(false); else target.blur(); } return; }
   if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "z") { event.preventDefault(); return void undo(); }
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || tab === "agreement" || !operator) return;
   if (!attempt) { if (key === "u") undo(); return; }
@@ -307,5 +324,5 @@ label();
   $("name").value = hello.operator;
   render();
   if (operator) choose(tab); else $("name").focus();
-  setInterval(async () => { if (!operator || unsent.length || asking) return; try { progress = await call(`/api/progress?operator=${encodeURIComponent(operator)}`); setOffline(false); if (attempt) drawProgress(); else render(); } catch (error) { setOffline(true, error.message); } }, 5000);
+  setInterval(look, 5000);
 })();

@@ -10,7 +10,7 @@ const player = (() => {
   // Videos of `holdfast evaluate` carry the automatic scorer's ticks at the right: cut off, or nobody judges freely.
   video.addEventListener("loadedmetadata", () => {
     const panel = shown?.panel && video.videoWidth > shown.panel ? shown.panel : 0, wide = video.videoWidth - panel;
-    $("frame").style.aspectRatio = `${wide} / ${video.videoHeight}`;
+    $("frame").style.setProperty("--shape", wide / video.videoHeight);
     video.style.width = `${(100 * video.videoWidth) / wide}%`;
     seek.max = video.duration;
   });
@@ -60,7 +60,7 @@ const player = (() => {
       stopped = 0;
       $("elapsed").textContent = "0:00";
       $("clock").firstChild.textContent = "Start ";
-      $("frame").style.aspectRatio = "";
+      $("frame").style.removeProperty("--shape");
       video.hidden = $("player").hidden = !filmed;
       $("stopwatch").hidden = filmed;
       live.hidden = true;
