@@ -55,11 +55,15 @@ class Rollout:
     normalization: str
 
 
-@dataclass(frozen=True)
 class Folder:
-    """A run whose attempts are scored."""
+    """A run whose attempts are scored. What cannot change any more is looked up once."""
 
-    run: Run
+    def __init__(self, run: Run) -> None:
+        """Nothing is read before it is asked for."""
+        self.run = run
+        self._name = run.path.resolve().name
+        self._slots: dict[tuple[str, int, int, int], Attempt] = {}
+        self._rollouts: dict[Path, Rollout] = {}
 
     @cached_property
     def seed(self) -> int:
@@ -69,7 +73,7 @@ class Folder:
 
     def ticket(self, *parts: object) -> str:
         """A name for an attempt that says nothing about it."""
-        text = json.dumps([self.seed, self.run.path.resolve().name, *parts])
+        text = json.dumps([self.seed, self._name, *parts])
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def task(self, name: str) -> Task:
@@ -94,12 +98,15 @@ class Folder:
 
     def slots(self, stage: FinishedStage, task: Task, layouts: Sequence[int]) -> Iterator[Attempt]:
         """Attempts of one cell on the robot, one for each of the layouts."""
-        policy, normalization = self._hashes[stage.number, task.name]
         for number, layout in enumerate(layouts):
-            ticket = self.ticket("robot", task.name, stage.number, number)
-            yield Attempt(
-                ticket, "robot", self.run, task, stage.number, layout, policy=policy, normalization=normalization
-            )
+            key = (task.name, stage.number, number, layout)
+            if key not in self._slots:
+                policy, normalization = self._hashes[stage.number, task.name]
+                ticket = self.ticket("robot", *key[:3])
+                self._slots[key] = Attempt(
+                    ticket, "robot", self.run, task, stage.number, layout, policy=policy, normalization=normalization
+                )
+            yield self._slots[key]
 
     def filmed(self, rollouts: Sequence[Rollout], trials: Sequence[Trial]) -> Iterator[Attempt]:
         """Attempts with a video: rollouts, and trials of the twin that were filmed."""
@@ -128,8 +135,11 @@ class Folder:
     def rollouts(self) -> list[Rollout]:
         """The whole and valid rollouts there are now, of tasks and stages of the run."""
         cells = {(task.name, stage.number) for stage, task in self.cells}
-        found = [_rollout(file, self.run) for file in sorted((self.run.path / "rollouts").glob("*/rollout.json"))]
-        return [rollout for rollout in found if rollout and (rollout.task, rollout.stage) in cells]
+        for file in sorted((self.run.path / "rollouts").glob("*/rollout.json")):
+            rollout = None if file in self._rollouts else _rollout(file, self.run)
+            if rollout and (rollout.task, rollout.stage) in cells:
+                self._rollouts[file] = rollout
+        return list(self._rollouts.values())
 
 
 def film(run: Run, video: str) -> Path | None:

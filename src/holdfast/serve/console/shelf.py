@@ -34,7 +34,7 @@ class Shelf:
         cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._folder.cells}
         self._slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
         rollouts = self._folder.rollouts()
-        claimed = {rollout.video for rollout in rollouts if self._claimed(rollout)}
+        claimed = self._claimed(rollouts)
         filmed = [a for a in self._folder.filmed(rollouts, trials) if a.judged or a.video not in claimed]
         yield from filmed
         for (stage, task), slots in cells.items():
@@ -89,14 +89,11 @@ class Shelf:
         others = [slot for slot in slots if slot not in begun]
         return begun + others[: max(0, len(others) - spare)]
 
-    def _claimed(self, rollout: Rollout) -> bool:
-        """Whether a rollout shows an attempt that somebody scored as it happened, before its video was written."""
-        return any(
-            self._during(rollout, slot, sheet.opened, sheet.stands.when)
-            for slot in self._slots.values()
-            for sheet in self.sheets.about(slot.ticket)
-            if sheet.stands
-        )
+    def _claimed(self, rollouts: Sequence[Rollout]) -> set[str]:
+        """Videos of attempts that somebody scored as they happened, before the video was written."""
+        sheets = [(slot, sheet) for slot in self._slots.values() for sheet in self.sheets.about(slot.ticket)]
+        scored = [(slot, sheet.opened, sheet.stands.when) for slot, sheet in sheets if sheet.stands]
+        return {r.video for r in rollouts if any(self._during(r, *entry) for entry in scored)}
 
     @staticmethod
     def _during(rollout: Rollout, attempt: Attempt, start: float, end: float) -> bool:
