@@ -74,6 +74,19 @@ def pressed(tab):
     return [button.get_attribute("aria-pressed") == "true" for button in tab.locator("#milestones button").all()]
 
 
+def lose_an_answer():
+    """Of the next request the server hears, and the page hears nothing."""
+    lost = []
+
+    def route(request):
+        if lost:
+            return request.continue_()
+        lost.append(request.fetch())
+        return request.abort()
+
+    return route
+
+
 def stored(folder):
     with Trials(folder / "trials.sqlite") as file:
         return file.all()
@@ -88,6 +101,8 @@ def test_twenty_trials_by_keyboard_with_the_server_killed_twice(tmp_path, servin
         ready(tab, number)
         task = tab.locator("#title").inner_text()
         count = number % tab.locator("#milestones button").count() + 1
+        if number == 3:
+            tab.route("**/api/event", lose_an_answer())
         if number == 6:
             server.kill()  # between the ticks of a sheet: they wait on the page
         for key in range(1, count + 1):

@@ -46,11 +46,13 @@ async function insist(path, body) {
 }
 
 function setOffline(value, reason = "") {
+  const changed = offline !== value;
   offline = value;
   const count = unsent.length;
   $("state").className = `state ${offline ? "bad" : "good"}`;
   $("state").textContent = offline ? `offline, ${count} unsent` : count ? `sending ${count}` : "saved";
   $("state").title = reason;
+  if (changed && attempt) drawSheet();
 }
 
 function push(kind, value, ticket = attempt.ticket) {
@@ -289,7 +291,7 @@ $("sign").onsubmit = (event) => {
 $("who").onclick = () => { keepNote(); attempt = null; operator = ""; player.show(null); render(); $("name").focus(); };
 for (const node of document.querySelectorAll("[data-tab]")) node.onclick = () => choose(node.dataset.tab);
 // A touched button lets go of the keyboard, so that Enter saves; one reached with Tab keeps it.
-document.addEventListener("click", (event) => { const node = event.target.closest("button"); if (node && !node.matches(":focus-visible")) node.blur(); });
+document.addEventListener("click", (event) => { const node = event.target.closest("button, summary"); if (node && !node.matches(":focus-visible")) node.blur(); });
 
 const KEYS = {
   u: undo, x: () => { if (!last("invalid")) askReason(); }, n: () => $("note").focus(), f: () => { if (attempt.final) $("final").click(); },
