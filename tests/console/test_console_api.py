@@ -141,7 +141,7 @@ def test_progress_says_how_much_is_left(client):
 def test_the_page_loads_nothing_from_elsewhere(client):
     page = client.get("/")
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    for path in ("/console.js", "/player.js", "/console.css", "/style.css"):
+    for path in ("/console.js", "/draw.js", "/player.js", "/console.css", "/style.css"):
         assert path in page.text
         text = client.get(path)
         assert text.status_code == 200

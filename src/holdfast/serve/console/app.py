@@ -30,6 +30,7 @@ _PAGE = Path(__file__).parent / "page"
 _FILES = {
     "/": _PAGE / "index.html",
     "/console.js": _PAGE / "console.js",
+    "/draw.js": _PAGE / "draw.js",
     "/player.js": _PAGE / "player.js",
     "/console.css": _PAGE / "console.css",
     "/style.css": Path(holdfast.report.__file__).parent / "template" / "style.css",  # the report's: they are sisters

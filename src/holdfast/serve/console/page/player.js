@@ -21,7 +21,12 @@ const player = (() => {
   for (const name of ["play", "pause", "ended"]) {
     video.addEventListener(name, () => { $("play").firstChild.textContent = video.paused ? "Play " : "Pause "; });
   }
-  video.addEventListener("error", () => { if (shown?.way === "video") { video.hidden = true; blank.hidden = false; blank.textContent = "The video cannot be played."; } });
+  video.addEventListener("error", () => {
+    if (shown?.way !== "video") return;
+    video.hidden = true;
+    blank.hidden = false;
+    blank.textContent = "The video cannot be played.";
+  });
   seek.addEventListener("input", () => { video.currentTime = Number(seek.value); });
   $("play").addEventListener("click", () => player.toggle());
   $("clock").addEventListener("click", () => player.toggle());
