@@ -158,6 +158,7 @@ async function choose(name) {
   tab = name;
   kept.set("tab", name);
   player.show(null);
+  $("toast").hidden = true;
   render();
   if (name === "agreement") await drawAgreement(); else await load();
 }
