@@ -18,6 +18,8 @@ COMMANDS = {
     "import": "older LeRobot datasets and other code's replay buffers, made readable here",
     "evaluate": "trials of every task after every stage in the simulated cell: the matrix of scores",
     "cache": "decoded frames kept between runs: what there is, and how to be rid of it",
+    "score": "a page on which people score attempts on the robot or on video, blind to the checkpoint",
+    "plan": "which cells still need how many trials for an interval of a wanted width",
     "metrics": "AS, BWT and FWT of a matrix of scores",
     "report": "one page about runs: matrices, metrics, where tasks break, videos",
     "bundle": "a stage's policy as one folder to check, compare, deploy and take back",
