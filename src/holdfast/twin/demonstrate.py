@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import parent_process
 from pathlib import Path
 
 import numpy as np
@@ -63,15 +60,3 @@ def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:
 @cache
 def _cell(task: str) -> CellEnv:
     return CellEnv(task)
-
-
-def end_with_parent() -> None:
-    """Whoever is killed cannot tell its worker processes to stop; with this they notice by themselves."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
