@@ -25,19 +25,21 @@ from holdfast.twin.env import CellEnv
 
 pytestmark = pytest.mark.slow
 ORDER = Order("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
+OTHER = Order("stack_bowls", episodes=1, level="easy", height=32, width=32, seed=500)
 SHARP = 30.0  # dB
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory) -> Path:
-    """The dataset of ORDER, recorded in one go by two processes in parts of two episodes."""
+    """The dataset of ORDER, recorded in one go with another by two processes in parts of two episodes."""
     output = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "PART", 2)
-        (done,) = record.record([ORDER], output, processes=2)
-    assert done.seeds == (500, 501, 502)
-    assert done.dropped == ()
-    assert [entry.name for entry in output.iterdir()] == ["press_button"]
+        done, other = record.record([ORDER, OTHER], output, processes=2)
+    assert (done.seeds, other.seeds) == ((500, 501, 502), (500,))
+    assert done.dropped == other.dropped == ()
+    assert sorted(output.iterdir()) == [done.folder, other.folder]
+    assert len(open_source(str(other.folder)).lengths) == 1
     return done.folder
 
 
@@ -178,6 +180,37 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     assert len(open_source(str(done.folder)).lengths) == 2
 
 
+def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(record, "end_with_parent", lambda: None)
+    monkeypatch.setattr(parts, "PART", 2)
+    log = []
+
+    def part(order, work, seeds, count):
+        log.append((order.task, *seeds))
+        kept = [seed for seed in seeds if seed != 1]  # the second layout fails, another takes its place
+        for seed in seeds:
+            count(seed in kept)
+        parts._write_notes(work / f"part-{seeds.start}-{len(seeds)}", order, kept, [s for s in seeds if s not in kept])
+
+    def join(order, folders, final):
+        log.append((order.task, [folder.name for folder in folders]))
+        parts._write_notes(final, order, *parts.seeds_of(folders))
+
+    monkeypatch.setattr(record, "record_part", part)
+    monkeypatch.setattr(record, "join_parts", join)
+    orders = [replace(OTHER, task=task, episodes=3, seed=0) for task in ("press_button", "fold_towel")]
+    reports: list[tuple[str, int, int]] = []
+    done = record.record(orders, tmp_path, 1, lambda *said: reports.append(said))
+    once = [(0, 1), (2,), (3,), (["part-0-2", "part-2-1", "part-3-1"],)]
+    assert log == [(task, *what) for task in ("fold_towel", "press_button") for what in once]
+    assert [(d.folder.name, d.seeds, d.dropped) for d in done] == [
+        ("press_button", (0, 2, 3), (1,)),
+        ("fold_towel", (0, 2, 3), (1,)),
+    ]
+    assert reports[-1] == ("press_button", 3, 1)
+
+
 def test_an_expert_that_mostly_fails_stops_the_recording():
     record._check_worth(ORDER, kept=30, dropped=30)
     with pytest.raises(HoldfastError, match="21 of 24"):
@@ -201,7 +234,9 @@ def test_mistakes_are_named(capsys, tmp_path, flags, hint):
     assert hint in capsys.readouterr().err
 
 
-def test_a_foreign_folder_is_not_touched(capsys, tmp_path):
+def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_path):
     (tmp_path / "press_button").mkdir()
-    assert main(["record", "--tasks", "press_button", "--episodes", "1", "--output", str(tmp_path)]) == 2
+    flags = ["--tasks", "stack_bowls", "press_button", "--episodes", "1", "--output", str(tmp_path)]
+    assert main(["record", *flags]) == 2
     assert "no recording of the twin" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["press_button"]

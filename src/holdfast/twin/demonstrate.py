@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,8 @@ import numpy as np
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
+
+_cells: dict[str, CellEnv] = {}  # of this process: one at most, since each may hold a share of a GPU
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:
     return Demonstration(seed, full, np.array(states), np.array(actions), path)
 
 
-@cache
 def _cell(task: str) -> CellEnv:
-    return CellEnv(task)
+    if task not in _cells:
+        for env in _cells.values():
+            env.close()
+        _cells.clear()
+        _cells[task] = CellEnv(task)
+    return _cells[task]

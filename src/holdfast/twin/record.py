@@ -37,7 +37,7 @@ from holdfast.twin.tasks import task_class
 _PATIENCE = 20  # demonstrations dropped before it matters that most are
 _since: Any = None  # in a worker process: how many demonstrations of each task all of them have kept and dropped
 
-type Job = Callable[[], None]
+type Job = partial[None]
 type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 
 
@@ -92,13 +92,16 @@ def record(
         report: Called after demonstrations of a task.
     """
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
+    missing = [work for work in works if not work.final.exists()]
+    for work in works:
+        if work not in missing:  # one that is not what was asked for is refused before the others are recorded
+            done = _finish(work)
+            report(work.order.task, len(done.seeds), len(done.dropped))
     with ExitStack() as locks:
-        missing = [work for work in works if not work.final.exists()]
         for work in missing:
             locks.enter_context(_locked(work.folder))
             work.begin()
-        if missing:
-            _carry_out(missing, processes, report)
+        _carry_out(missing, processes, report)
     return [_finish(work) for work in works]
 
 
@@ -145,7 +148,7 @@ class _Counts:
 
     def tell(self) -> None:
         """Report on recordings that have got on; stop those that are in vain."""
-        counts = [earlier + since for earlier, since in zip(self._earlier, self.since, strict=True)]
+        counts = [earlier + since for earlier, since in zip(self._earlier, self.since[:], strict=True)]
         for row, work in enumerate(self._works):
             mine = slice(2 * row, 2 * row + 2)
             if counts[mine] != self._told[mine]:
