@@ -391,7 +391,7 @@ def test_processes_build_what_threads_build(shelf, tmp_path, monkeypatch, kind):
     wanted = {key: pixels(shelf.open(kind), key, every) for key in (HEAD, FRONT)}
     monkeypatch.setattr(cache_build, "_FEW", 0)
     monkeypatch.setattr(cache_build, "_build", None)  # of this process
-    cache = Shelf(tmp_path / "fresh", shelf.dataset).open(kind, workers=2)
+    cache = Shelf(tmp_path / "fresh", shelf.dataset).open(kind, workers=3)
     for key, images in wanted.items():
         assert torch.equal(pixels(cache, key, every), images)
 
@@ -402,7 +402,7 @@ def test_what_goes_wrong_in_a_process_is_said(shelf, monkeypatch):
     for video in shelf.dataset.rglob("*.mp4"):
         os.truncate(video, video.stat().st_size // 2)
     with pytest.raises(HoldfastError, match=r"cannot be decoded.*holdfast doctor"):
-        shelf.open(workers=2)
+        shelf.open(workers=3)
 
 
 DYING = """
@@ -424,7 +424,7 @@ def dying(self, block):
 
 if __name__ == "__main__":
     cache_build._FEW, cache_spec.BLOCK, CacheFiles.finished = 0, 1, dying
-    open_cache(open_source({dataset!r}), None, CacheConfig({root!r}, "jpeg", 2), Console(quiet=True))
+    open_cache(open_source({dataset!r}), None, CacheConfig({root!r}, "jpeg", 3), Console(quiet=True))
 """
 
 

@@ -1,7 +1,7 @@
 """Builds the blocks of a frame cache that are missing or damaged: decode, make smaller, encode, write.
 
-A few images are left to threads. For more, processes are worth their start: PyAV comes back to Python for every image,
-so that threads wait for Python's lock, and sixteen of them are no faster than two.
+Two threads do well, and a few images are left to threads anyway. Beyond that, processes are worth their start: PyAV
+comes back to Python for every image, so that threads wait for Python's lock, and sixteen are no faster than two.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], wor
     _check_room(files, missing)
     cameras = {camera.key: camera for camera in source.cameras}
     images = sum(files.spec.blocks[number][1] - files.spec.blocks[number][0] for _, number in missing)
-    pool, work = (_threads if images < _FEW else _processes)(Writer(files), source, min(workers, len(missing)))
+    start = _threads if workers <= 2 or images < _FEW else _processes
+    pool, work = start(Writer(files), source, min(workers, len(missing)))
     try:
         with progress_bar(console) as bar:
             task = bar.add_task("building the frame cache", total=len(missing), note="")
@@ -105,7 +106,7 @@ def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, Wo
 def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
     """Processes forked from one that has imported what they need, and that never had a GPU."""
     context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "holdfast.data.video"])
     return ProcessPoolExecutor(workers, context, initializer=_enter, initargs=(writer, source)), _build_here
 
 
