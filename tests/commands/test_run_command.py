@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 def test_a_dry_run_prints_commands_and_does_nothing(tmp_path, capsys):
     assert main(["run", "quickstart", "--dry-run", "--output", str(tmp_path / "q")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == ["record"] * 3 + ["train"] * 2 + ["evaluate"] * 2 + ["report"]
+    assert [line.split()[1] for line in lines] == ["record"] + ["train"] * 2 + ["evaluate"] * 2 + ["report"]
     assert not (tmp_path / "q").exists()
 
 
@@ -35,7 +35,7 @@ def test_commands_of_a_part_run_side_by_side_and_leave_logs(tmp_path):
 
 def test_a_failure_stops_the_others_and_names_its_log(tmp_path):
     failing = ("doctor", str(tmp_path / "nothing"))
-    endless = ("record", "--task", "press_button", "--episodes", "1000", "--output", str(tmp_path / "data"))
+    endless = ("record", "--tasks", "press_button", "--episodes", "1000", "--output", str(tmp_path / "data"))
     with pytest.raises(HoldfastError, match="nothing") as caught:
         carry_out([endless, failing], tmp_path / "logs", Console(quiet=True))
     assert "doctor-2.log" in str(caught.value)

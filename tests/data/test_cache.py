@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -382,6 +383,74 @@ def test_a_killed_build_goes_on_and_two_at_once_share_the_work(shelf, tmp_path):
     fresh = Shelf(tmp_path / "fresh", shelf.dataset)
     every = np.arange(EPISODES * LENGTH)
     assert torch.equal(pixels(shelf.open("jpeg"), FRONT, every), pixels(fresh.open("jpeg"), FRONT, every))
+
+
+@pytest.mark.parametrize("kind", ["raw", "jpeg"])
+def test_processes_build_what_threads_build(shelf, tmp_path, monkeypatch, kind):
+    every = np.arange(EPISODES * LENGTH)
+    wanted = {key: pixels(shelf.open(kind), key, every) for key in (HEAD, FRONT)}
+    monkeypatch.setattr(cache_build, "_FEW", 0)
+    monkeypatch.setattr(cache_build, "_build", None)  # of this process
+    cache = Shelf(tmp_path / "fresh", shelf.dataset).open(kind, workers=3)
+    for key, images in wanted.items():
+        assert torch.equal(pixels(cache, key, every), images)
+
+
+def test_what_goes_wrong_in_a_process_is_said(shelf, monkeypatch):
+    monkeypatch.setattr(cache_build, "_FEW", 0)
+    monkeypatch.setattr(cache_build, "_check_recording", lambda source: None)
+    for video in shelf.dataset.rglob("*.mp4"):
+        os.truncate(video, video.stat().st_size // 2)
+    with pytest.raises(HoldfastError, match=r"cannot be decoded.*holdfast doctor"):
+        shelf.open(workers=3)
+
+
+DYING = """
+import os, signal
+from pathlib import Path
+from rich.console import Console
+from holdfast.data import cache_build, cache_spec
+from holdfast.data.cache import open_cache
+from holdfast.data.cache_files import CacheFiles
+from holdfast.data.config import CacheConfig
+from holdfast.data.source import open_source
+
+finished = CacheFiles.finished
+
+def dying(self, block):
+    finished(self, block)
+    if block.number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    cache_build._FEW, cache_spec.BLOCK, CacheFiles.finished = 0, 1, dying
+    open_cache(open_source({dataset!r}), None, CacheConfig({root!r}, "jpeg", 3), Console(quiet=True))
+"""
+
+
+def test_a_killed_build_leaves_no_process_behind_and_goes_on(shelf, tmp_path, built):
+    script = tmp_path / "dying.py"
+    script.write_text(DYING.format(dataset=str(shelf.dataset), root=str(shelf.root)))
+    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    assert process.wait() == -signal.SIGKILL
+    deadline = time.monotonic() + 60
+    while alive(process.pid):
+        assert time.monotonic() < deadline, "a worker outlived the builder"
+        time.sleep(0.05)
+    done = len(shelf.files("jpeg").read_blocks())
+    assert 1 <= done < 2 * EPISODES
+    every, fresh = np.arange(EPISODES * LENGTH), Shelf(tmp_path / "fresh", shelf.dataset)
+    found = pixels(shelf.open("jpeg"), FRONT, every)
+    assert len(built) == 2 * EPISODES - done
+    assert torch.equal(found, pixels(fresh.open("jpeg"), FRONT, every))
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_reading_needs_no_lerobot():

@@ -54,4 +54,4 @@ def test_missing_demonstrations_are_named_with_the_command_that_makes_them(tmp_p
     run = make_run(tmp_path / "run", ("press_button",))
     flags = [f"--heldout={tmp_path / 'none'}", "--device=cpu"]
     assert main(["evaluate", str(run), *flags]) == 2
-    assert "holdfast record --task press_button" in capsys.readouterr().err
+    assert "holdfast record --tasks press_button" in capsys.readouterr().err

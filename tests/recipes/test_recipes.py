@@ -47,6 +47,12 @@ def test_parts_follow_each_other(recipe):
             assert "0" not in command  # a process each, however few cores there are
 
 
+def test_one_command_records_all_tasks_with_all_cores():
+    ((command,), *_) = RECIPES["single_arm"](Path("x"), 1).parts(cores=16)
+    assert command[:7] == ("record", "--tasks", "stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
+    assert command[-2:] == ("--processes", "16")
+
+
 def test_the_quickstart_is_the_real_thing():
     recipe = RECIPES["quickstart"](Path("runs/quickstart"), seed=1)
     assert len(recipe.tasks) >= 3

@@ -19,25 +19,27 @@ from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
 from holdfast.data.source import Source, open_source
 from holdfast.errors import HoldfastError
-from holdfast.twin import demonstrate, record
+from holdfast.twin import demonstrate, parts, record
 from holdfast.twin.demonstrate import Order
 from holdfast.twin.env import CellEnv
 
 pytestmark = pytest.mark.slow
 ORDER = Order("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
+OTHER = Order("stack_bowls", episodes=1, level="easy", height=32, width=32, seed=500)
 SHARP = 30.0  # dB
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory) -> Path:
-    """The dataset of ORDER, recorded in one go by two processes in parts of two episodes."""
+    """The dataset of ORDER, recorded in one go with another by two processes in parts of two episodes."""
     output = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record, "PART", 2)
-        done = record.record(ORDER, output, processes=2)
-    assert done.seeds == (500, 501, 502)
-    assert done.dropped == ()
-    assert [entry.name for entry in output.iterdir()] == ["press_button"]
+        patch.setattr(parts, "PART", 2)
+        done, other = record.record([ORDER, OTHER], output, processes=2)
+    assert (done.seeds, other.seeds) == ((500, 501, 502), (500,))
+    assert done.dropped == other.dropped == ()
+    assert sorted(output.iterdir()) == [done.folder, other.folder]
+    assert len(open_source(str(other.folder)).lengths) == 1
     return done.folder
 
 
@@ -90,7 +92,7 @@ def test_doctor_finds_nothing(recorded, capsys):
 
 def test_finished_recording_is_left_alone_and_other_settings_are_refused(recorded, capsys):
     before = {path: path.stat().st_mtime_ns for path in recorded.rglob("*")}
-    flags = ["--task", "press_button", "--size", "64x96", "--seed", "500", "--output", str(recorded.parent)]
+    flags = ["--tasks", "press_button", "--size", "64x96", "--seed", "500", "--output", str(recorded.parent)]
     assert main(["record", *flags, "--episodes", "3", "--processes", "1"]) == 0
     assert "3 demonstrations, none dropped" in capsys.readouterr().out
     assert main(["record", *flags, "--episodes", "4"]) == 2
@@ -99,32 +101,34 @@ def test_finished_recording_is_left_alone_and_other_settings_are_refused(recorde
 
 
 def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "PART", 1)
+    monkeypatch.setattr(parts, "PART", 1)
 
-    def interrupt(kept: int, dropped: int) -> None:
+    def interrupt(task: str, kept: int, dropped: int) -> None:
         if kept == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        record.record(ORDER, tmp_path, 1, interrupt)
+        record.record([ORDER], tmp_path, 1, interrupt)
     assert not (tmp_path / "press_button").exists()
-    reports: list[tuple[int, int]] = []
-    done = record.record(ORDER, tmp_path, 1, lambda *said: reports.append(said))
-    assert reports[0][0] >= 1, "the first part was not recorded again"
-    assert reports[-1] == (3, 0)
+    reports: list[tuple[str, int, int]] = []
+    (done,) = record.record([ORDER], tmp_path, 1, lambda *said: reports.append(said))
+    assert reports[0][1] >= 1, "the first part was not recorded again"
+    assert reports[-1] == ("press_button", 3, 0)
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
 
 
 def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "PART", 2)
+    monkeypatch.setattr(parts, "PART", 2)
     code = (
-        "from pathlib import Path\nfrom holdfast.twin import record\nfrom holdfast.twin.demonstrate import Order\n"
-        f"if __name__ == '__main__':\n    record.PART = 2\n    record.record({ORDER!r}, Path({str(tmp_path)!r}), 1)\n"
+        "from pathlib import Path\n"
+        "from holdfast.twin import parts, record\n"
+        "from holdfast.twin.demonstrate import Order\n"
+        f"if __name__ == '__main__':\n    parts.PART = 2\n    record.record([{ORDER!r}], Path({str(tmp_path)!r}), 1)\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
     process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
-    first_part = tmp_path / ".press_button.recording" / "part-000000000500"
+    first_part = tmp_path / ".press_button.recording" / "part-500-2"
     while not first_part.exists():
         assert process.poll() is None
         time.sleep(0.05)
@@ -134,7 +138,7 @@ def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_pat
     while alive(process.pid):
         assert time.monotonic() < deadline, "a worker outlived the recorder"
         time.sleep(0.1)
-    done = record.record(ORDER, tmp_path, 1)
+    (done,) = record.record([ORDER], tmp_path, 1)
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
 
 
@@ -163,17 +167,48 @@ class Here:
 def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "ProcessPoolExecutor", Here)
     monkeypatch.setattr(record, "end_with_parent", lambda: None)
-    monkeypatch.setattr(record, "PART", 1)  # so that whole parts fail too
+    monkeypatch.setattr(parts, "PART", 1)  # so that whole parts fail too
     real = demonstrate.demonstrate
-    monkeypatch.setattr(record, "demonstrate", lambda o, seed, f: replace(real(o, seed, f), full=seed % 2 == 0))
+    monkeypatch.setattr(parts, "demonstrate", lambda o, seed, f: replace(real(o, seed, f), full=seed % 2 == 0))
     order = Order("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
-    reports: list[tuple[int, int]] = []
-    done = record.record(order, tmp_path, 1, lambda *said: reports.append(said))
+    reports: list[tuple[str, int, int]] = []
+    (done,) = record.record([order], tmp_path, 1, lambda *said: reports.append(said))
     assert (done.seeds, done.dropped) == ((8, 10), (7, 9))
-    assert reports[-1] == (2, 2)
+    assert reports[-1] == ("press_button", 2, 2)
     notes = json.loads((done.folder / "meta" / "recording.json").read_text())
     assert notes["order"]["level"] == "easy"
     assert len(open_source(str(done.folder)).lengths) == 2
+
+
+def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(record, "end_with_parent", lambda: None)
+    monkeypatch.setattr(parts, "PART", 2)
+    log = []
+
+    def part(order, work, seeds, count):
+        log.append((order.task, *seeds))
+        kept = [seed for seed in seeds if seed != 1]  # the second layout fails, another takes its place
+        for seed in seeds:
+            count(seed in kept)
+        parts._write_notes(work / f"part-{seeds.start}-{len(seeds)}", order, kept, [s for s in seeds if s not in kept])
+
+    def join(order, folders, final):
+        log.append((order.task, [folder.name for folder in folders]))
+        parts._write_notes(final, order, *parts.seeds_of(folders))
+
+    monkeypatch.setattr(record, "record_part", part)
+    monkeypatch.setattr(record, "join_parts", join)
+    orders = [replace(OTHER, task=task, episodes=3, seed=0) for task in ("press_button", "fold_towel")]
+    reports: list[tuple[str, int, int]] = []
+    done = record.record(orders, tmp_path, 1, lambda *said: reports.append(said))
+    once = [(0, 1), (2,), (3,), (["part-0-2", "part-2-1", "part-3-1"],)]
+    assert log == [(task, *what) for task in ("fold_towel", "press_button") for what in once]
+    assert [(d.folder.name, d.seeds, d.dropped) for d in done] == [
+        ("press_button", (0, 2, 3), (1,)),
+        ("fold_towel", (0, 2, 3), (1,)),
+    ]
+    assert reports[-1] == ("press_button", 3, 1)
 
 
 def test_an_expert_that_mostly_fails_stops_the_recording():
@@ -185,12 +220,12 @@ def test_an_expert_that_mostly_fails_stops_the_recording():
 @pytest.mark.parametrize(
     ("flags", "hint"),
     [
-        (["--task", "stack_bowl"], "stack_bowls"),
-        (["--task", "stack_bowls", "--size", "95"], "480x640"),
-        (["--task", "stack_bowls", "--size", "large"], "480x640"),
-        (["--task", "stack_bowls", "--level", "hard"], "standard"),
-        (["--task", "stack_bowls", "--processes", "0"], "at least 1"),
-        (["--task", "stack_bowls", "--seed", "-1"], "negative"),
+        (["--tasks", "stack_bowl"], "stack_bowls"),
+        (["--tasks", "stack_bowls", "--size", "95"], "480x640"),
+        (["--tasks", "stack_bowls", "--size", "large"], "480x640"),
+        (["--tasks", "stack_bowls", "--level", "hard"], "standard"),
+        (["--tasks", "stack_bowls", "--processes", "0"], "at least 1"),
+        (["--tasks", "stack_bowls", "--seed", "-1"], "negative"),
         (["--stream", "one_arm"], "single_arm"),
     ],
 )
@@ -199,7 +234,9 @@ def test_mistakes_are_named(capsys, tmp_path, flags, hint):
     assert hint in capsys.readouterr().err
 
 
-def test_a_foreign_folder_is_not_touched(capsys, tmp_path):
+def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_path):
     (tmp_path / "press_button").mkdir()
-    assert main(["record", "--task", "press_button", "--episodes", "1", "--output", str(tmp_path)]) == 2
+    flags = ["--tasks", "stack_bowls", "press_button", "--episodes", "1", "--output", str(tmp_path)]
+    assert main(["record", *flags]) == 2
     assert "no recording of the twin" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["press_button"]

@@ -8,10 +8,6 @@ import re
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    Progress,
-    TaskID,
-)
 
 from holdfast import catalog
 from holdfast.errors import HoldfastError, unknown
@@ -26,9 +22,9 @@ ends with the same data. A finished recording is left as it is.
 """
 _EXAMPLES = """\
 examples:
-  holdfast record --task stack_bowls --episodes 50 --output data
+  holdfast record --tasks stack_bowls --episodes 50 --output data
   holdfast record --stream single_arm --episodes 100 --output data --processes 8
-  holdfast record --task fold_towel --episodes 20 --size 480x640 --output large
+  holdfast record --tasks fold_towel hang_cup --episodes 20 --size 480x640 --output large
 then:
   holdfast doctor data/stack_bowls
   holdfast train --stream=single_arm --data_root=data
@@ -44,7 +40,7 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--task", help=f"one of {', '.join(TASKS)}")
+    what.add_argument("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)}")
     what.add_argument("--stream", help=f"all tasks of a stream: {', '.join(catalog.streams())}, or a .toml file")
     parser.add_argument("--episodes", type=int, required=True, help="demonstrations of each task")
     parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
@@ -55,7 +51,7 @@ def main(argv: list[str]) -> int:
         "--seed", type=int, default=FIRST_SEED, help=f"first layout ({FIRST_SEED}, far from the layouts of trials)"
     )
     args = parser.parse_args(argv)
-    tasks = [args.task] if args.task else list(catalog.load_stream(args.stream, str(args.output)).names)
+    tasks = args.tasks or catalog.load_stream(args.stream, str(args.output)).names
     for task in tasks:
         if task not in TASKS:
             raise unknown("task of the twin", task, TASKS)
@@ -65,7 +61,7 @@ def main(argv: list[str]) -> int:
             raise HoldfastError(f"--{flag} must be at least 1, got {value}.")
     if args.seed < 0:
         raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
-    return _record(args, tasks, height, width)
+    return _record(args, list(dict.fromkeys(tasks)), height, width)
 
 
 def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int) -> int:
@@ -76,17 +72,17 @@ def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int)
     if args.level not in LEVELS:
         raise unknown("level", args.level, LEVELS)
     console = Console(highlight=False)
-    for task in tasks:
-        order = Order(task, args.episodes, args.level, height, width, args.seed)
-        with progress_bar(console) as bar:
-            row = bar.add_task(task, total=args.episodes, note="")
+    orders = [Order(task, args.episodes, args.level, height, width, args.seed) for task in tasks]
+    with progress_bar(console) as bar:
+        rows = {task: bar.add_task(task, total=args.episodes, note="") for task in tasks}
 
-            def report(kept: int, dropped: int, bar: Progress = bar, row: TaskID = row, task: str = task) -> None:
-                bar.update(row, completed=kept, note=f"{dropped} dropped" if dropped else "")
-                if not console.is_terminal and kept and kept % max(1, args.episodes // 10) == 0:
-                    console.print(f"{task}  {kept}/{args.episodes}  {dropped} dropped")
+        def report(task: str, kept: int, dropped: int) -> None:
+            bar.update(rows[task], completed=kept, note=f"{dropped} dropped" if dropped else "")
+            if not console.is_terminal and kept and kept % max(1, args.episodes // 10) == 0:
+                console.print(f"{task}  {kept}/{args.episodes}  {dropped} dropped")
 
-            done = record(order, args.output, args.processes, report)
+        recordings = record(orders, args.output, args.processes, report)
+    for done in recordings:
         said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
         console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)
     return 0

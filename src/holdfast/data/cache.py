@@ -56,7 +56,7 @@ def open_cache(source: Source, resize: Resize | None, config: CacheConfig, conso
     if files.folder not in _CHECKED or not (files.folder / HEADER).exists():
         with files.locked(lambda: console.print(f"Waiting for another process that builds {files.folder}.")):
             files.write_numbers(source.state, source.action, np.stack([source.starts, source.ends]))
-            missing = find_missing(files, config.threads, console)
+            missing = find_missing(files, config.parallel, console)
             if missing:
                 about = "" if spec.format == "raw" else "about "
                 console.print(
@@ -64,7 +64,7 @@ def open_cache(source: Source, resize: Resize | None, config: CacheConfig, conso
                     f"{say_size(spec.bytes)} as {spec.format} in {files.folder}",
                     soft_wrap=True,
                 )
-                build(files, source, missing, config.threads, console)
+                build(files, source, missing, config.parallel, console)
         _CHECKED.add(files.folder)
     (files.folder / HEADER).touch()  # last used
     return read_cache(files)

@@ -1,17 +1,22 @@
 """Builds the blocks of a frame cache that are missing or damaged: decode, make smaller, encode, write.
 
-Threads suffice: decoding, scaling, encoding and writing all happen outside Python's lock.
+Two threads do well, and a few images are left to threads anyway. Beyond that, processes are worth their start: PyAV
+comes back to Python for every image, so that threads wait for Python's lock, and sixteen are no faster than two.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
-import threading
+import signal
 import zlib
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
 import torch
@@ -24,11 +29,16 @@ from holdfast.data.pictures import lost_frames
 from holdfast.data.resize import scale
 from holdfast.data.source import Camera, Source
 from holdfast.errors import HoldfastError
+from holdfast.processes import end_with_parent
 from holdfast.progress import progress_bar
 
 QUALITY = 90  # of JPEG; against 95 a third less disk and faster to decode, for 0.4 of 255 more mean error
 _LARGE = 2 * 2**30  # bytes that take long enough to check to show it
-_TOGETHER = 64  # frames decoded at once by a thread: 60 MB at 480 x 640
+_TOGETHER = 64  # frames decoded at once by a worker: 60 MB at 480 x 640
+_FEW = 20_000  # images that threads have built before processes would have started
+
+type Work = Callable[[Camera, int], Block]
+_here: tuple[Writer, Source]  # in a worker process: what it builds from
 
 
 def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tuple[str, int]]:
@@ -57,20 +67,26 @@ def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tupl
     return [place for place in wanted if place not in present]
 
 
-def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], threads: int, console: Console) -> None:
+def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], workers: int, console: Console) -> None:
     """Build the missing blocks, after making sure that the videos are whole and that there is room."""
     _check_recording(source)
     _check_room(files, missing)
     cameras = {camera.key: camera for camera in source.cameras}
-    writer = Writer(files)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="cache")
+    images = sum(files.spec.blocks[number][1] - files.spec.blocks[number][0] for _, number in missing)
+    start = _threads if workers <= 2 or images < _FEW else _processes
+    pool, work = start(Writer(files), source, min(workers, len(missing)))
     try:
         with progress_bar(console) as bar:
             task = bar.add_task("building the frame cache", total=len(missing), note="")
-            jobs = [pool.submit(_build, writer, source, cameras[camera], number) for camera, number in missing]
+            jobs = [pool.submit(work, cameras[camera], number) for camera, number in missing]
             for job in as_completed(jobs):
                 files.finished(job.result())
                 bar.advance(task)
+    except BrokenProcessPool:
+        raise HoldfastError(
+            f"A worker process died, perhaps for lack of memory. What was built of {files.folder} is kept; run the "
+            "same command again, with fewer --cache.workers."
+        ) from None
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -81,6 +97,30 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], thr
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
+    return ThreadPoolExecutor(workers, thread_name_prefix="cache"), partial(_build, writer, source)
+
+
+def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
+    """Processes forked from one that has imported what they need, and that never had a GPU."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__, "holdfast.data.video"])
+    return ProcessPoolExecutor(workers, context, initializer=_enter, initargs=(writer, source)), _build_here
+
+
+def _enter(writer: Writer, source: Source) -> None:
+    """Make a worker process ready: what it builds from comes once, not with every block."""
+    global _here
+    _here = writer, source
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key press is for the process that waits
+    torch.set_num_threads(1)
+    end_with_parent()
+
+
+def _build_here(camera: Camera, number: int) -> Block:
+    return _build(*_here, camera, number)
 
 
 def _build(writer: Writer, source: Source, camera: Camera, number: int) -> Block:
@@ -107,11 +147,10 @@ class Writer:
 
     def __init__(self, files: CacheFiles) -> None:
         self.files = files
-        self._lock = threading.Lock()
-        self._ends = dict.fromkeys(files.spec.cameras, 0)
+        ends = dict.fromkeys(files.spec.cameras, 0)
         for block in files.read_blocks().values():
-            self._ends[block.camera] = max(self._ends[block.camera], block.offset + block.size)
-        for camera, end in self._ends.items():
+            ends[block.camera] = max(ends[block.camera], block.offset + block.size)
+        for camera, end in ends.items():
             size = files.spec.frames * files.spec.frame_bytes(camera) if files.spec.format == "raw" else end
             with files.pixels(camera).open("ab") as file:
                 file.truncate(size)  # of JPEG, what a kill left behind the last whole block goes
@@ -133,11 +172,15 @@ class Writer:
 
         encoded = [encode_jpeg(image, QUALITY).numpy().tobytes() for images in pictures for image in images]
         data = memoryview(np.array([len(e) for e in encoded], np.uint32).tobytes() + b"".join(encoded))
-        with self._lock:
-            offset = self._ends[camera]
-            self._ends[camera] += len(data)
+        offset = self._reserve(camera, len(data))
         self._put(camera, data, offset)
         return Block(camera, number, offset, len(data), zlib.crc32(data, first_crc(camera, number)))
+
+    def _reserve(self, camera: str, size: int) -> int:
+        """Lengthen a camera's file; threads and processes take turns."""
+        with self.files.pixels(camera).open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return file.truncate(file.seek(0, os.SEEK_END) + size) - size
 
     def _put(self, camera: str, data: memoryview, place: int) -> None:
         handle = os.open(self.files.pixels(camera), os.O_WRONLY)

@@ -20,7 +20,7 @@ class CacheConfig:
     # raw: pixels as decoded, the fastest; jpeg: a fifth of the disk; auto: raw where it takes at most half of the free
     # disk and 256 GiB. A run keeps to the format it began with.
     format: str = "auto"
-    # Threads that build and check a cache; 0 means one per core.
+    # Processes that build a cache, and threads that check it; 0 means one per core.
     workers: int = 0
 
     def __post_init__(self) -> None:
@@ -36,6 +36,6 @@ class CacheConfig:
         return Path(chosen).expanduser()
 
     @property
-    def threads(self) -> int:
-        """How many threads build and check."""
+    def parallel(self) -> int:
+        """How many build and check side by side."""
         return self.workers or os.cpu_count() or 1

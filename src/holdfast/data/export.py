@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 
 from holdfast.data.cut import copy_packets, encode_exactly
 from holdfast.data.source import Camera, Source
-from holdfast.data.video import decode
 from holdfast.errors import HoldfastError
 
 PROVENANCE = "meta/provenance.json"
@@ -191,6 +190,8 @@ def _batches(source: Source, camera: Camera, episode: int) -> Iterator[np.ndarra
 
 
 def _equal(path: Path, begin: float, source: Source, camera: Camera, episode: int) -> bool:
+    from holdfast.data.video import decode
+
     done = round(begin * source.fps)
     for wanted in _batches(source, camera, episode):
         try:

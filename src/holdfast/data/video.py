@@ -2,39 +2,35 @@
 
 LeRobot's own decoder gives the same pixels, but importing it costs a quarter of a minute, and one that was used before
 a fork does not survive it. Here every call opens the file for itself, so that any thread of any process may call.
+Importing torchcodec takes seconds too: import this module late, or before a fork.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import cast
 
 import torch
 
+try:
+    from torchcodec.decoders import VideoDecoder
+except (ImportError, RuntimeError, OSError):  # not there, or without FFmpeg's libraries
+    HAS_TORCHCODEC = False
+else:
+    HAS_TORCHCODEC = True
+
 
 def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
     """Decode frames into uint8 (n, 3, height, width). Whatever the libraries raise comes through."""
-    found, times = (_with_torchcodec if _has_torchcodec() else _with_pyav)(path, numbers, fps)
+    found, times = (_with_torchcodec if HAS_TORCHCODEC else _with_pyav)(path, numbers, fps)
     late = [n for n, t in zip(numbers, times, strict=True) if abs(t - n / fps) > 0.5 / fps]
     if late:
         raise ValueError(f"frame {late[0]} is not where {fps:g} frames per second put it")
     return found
 
 
-@cache
-def _has_torchcodec() -> bool:
-    try:
-        import torchcodec.decoders  # noqa: F401
-    except (ImportError, RuntimeError, OSError):  # not there, or without FFmpeg's libraries
-        return False
-    return True
-
-
 def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
-    from torchcodec.decoders import VideoDecoder
-
     batch = VideoDecoder(str(path), seek_mode="approximate").get_frames_at(indices=list(numbers))
     return cast("torch.Tensor", batch.data), batch.pts_seconds.tolist()
 

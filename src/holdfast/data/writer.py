@@ -98,9 +98,13 @@ def add_patiently(dataset: Any, sample: dict[str, Any], backlog: int = 60) -> No
 
 
 def merge_datasets(parts: Sequence[Path], root: Path) -> None:
-    """Join datasets of one kind into a new one, in order; videos are not encoded again."""
+    """Join datasets of one kind into a new one, in order.
+
+    Videos are copied, not joined: LeRobot would write all those before anew for each it adds.
+    """
     from lerobot.datasets.aggregate import aggregate_datasets
 
     _tame()
+    names = [f"local/{part.name}" for part in parts]
     with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that nothing switches off
-        aggregate_datasets([f"local/{p.name}" for p in parts], f"local/{root.name}", roots=list(parts), aggr_root=root)
+        aggregate_datasets(names, f"local/{root.name}", roots=list(parts), aggr_root=root, concatenate_videos=False)

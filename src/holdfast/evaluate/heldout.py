@@ -88,7 +88,7 @@ def _open(dataset: Path) -> Source:
     if not dataset.is_dir():
         raise HoldfastError(
             f"There are no held-out demonstrations {dataset}. Record some with layouts of their own: holdfast record "
-            f"--task {dataset.name} --episodes 10 --seed 2000000 --output {dataset.parent}"
+            f"--tasks {dataset.name} --episodes 10 --seed 2000000 --output {dataset.parent}"
         )
     return open_source(str(dataset))
 

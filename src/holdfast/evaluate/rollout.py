@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.catalog import task as catalog_task
 from holdfast.errors import HoldfastError
+from holdfast.processes import end_with_parent
 from holdfast.records import Trial
 from holdfast.twin.board import board
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.chunks import Chunks
-from holdfast.twin.demonstrate import end_with_parent
 from holdfast.twin.env import CellEnv, Observation
 from holdfast.twin.film import Film
 

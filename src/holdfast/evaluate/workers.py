@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import HoldfastError
 from holdfast.evaluate.rollout import DIED, LocalLane, Order, RemoteLane, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
+from holdfast.processes import end_with_parent
 from holdfast.records import Trial
-from holdfast.twin.demonstrate import end_with_parent
 
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot

@@ -54,18 +54,18 @@ class Recipe:
         """The commands in order; those of one part run side by side on so many cores."""
         parts: list[list[Command]] = []
         if self.record:
-            parts.append([self._recording(task, max(1, cores // len(self.tasks))) for task in self.tasks])
+            parts.append([self._recording(cores)])
         parts.append([("train", *flags(config)) for config in self.train])
         if self.evaluate:
             parts.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
             parts.append([("report", *map(str, self.runs))])
         return parts
 
-    def _recording(self, task: str, processes: int) -> Command:
+    def _recording(self, processes: int) -> Command:
         assert self.record
         order = self.record
         return (
-            *("record", "--task", task, "--episodes", str(order.episodes), "--size", str(order.size)),
+            *("record", "--tasks", *self.tasks, "--episodes", str(order.episodes), "--size", str(order.size)),
             *("--seed", str(order.seed), "--output", str(self.data), "--processes", str(processes)),
         )
 

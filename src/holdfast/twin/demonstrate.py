@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
-from functools import cache
-from multiprocessing import parent_process
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +10,8 @@ import numpy as np
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
+
+_cells: dict[str, CellEnv] = {}  # of this process: one at most, since each may hold a share of a GPU
 
 
 @dataclass(frozen=True)
@@ -60,18 +58,10 @@ def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:
     return Demonstration(seed, full, np.array(states), np.array(actions), path)
 
 
-@cache
 def _cell(task: str) -> CellEnv:
-    return CellEnv(task)
-
-
-def end_with_parent() -> None:
-    """Whoever is killed cannot tell its worker processes to stop; with this they notice by themselves."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    if task not in _cells:
+        for env in _cells.values():
+            env.close()
+        _cells.clear()
+        _cells[task] = CellEnv(task)
+    return _cells[task]

@@ -1,8 +1,7 @@
-"""Records expert demonstrations: every worker process simulates, renders and encodes parts of the dataset.
+"""Records expert demonstrations: one pool of processes for all tasks, each of which simulates, renders and encodes.
 
-A part holds the demonstrations of a few seeds and is a whole dataset of its own, so that parts are recorded side by
-side and a kill costs only those under way; when all episodes are there the parts are joined. What is recorded depends
-on the seeds alone, never on the number of processes.
+What is recorded depends on the seeds alone, never on the number of processes. Tasks that take long come first, so that
+the last parts under way are short ones; a task whose parts are all there is joined while others are still recorded.
 """
 
 from __future__ import annotations
@@ -10,38 +9,36 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from holdfast.catalog import task as catalog_task
-from holdfast.data.findings import Expected
-from holdfast.data.pictures import lost_frames
-from holdfast.data.source import open_source
-from holdfast.data.writer import add_patiently, dataset_writer, frame, merge_datasets
-from holdfast.embodiment import EMBODIMENTS
 from holdfast.errors import HoldfastError
-from holdfast.twin.cell import CAMERAS, CONTROL_HZ
-from holdfast.twin.demonstrate import Demonstration, Order, demonstrate, end_with_parent
+from holdfast.processes import end_with_parent
+from holdfast.twin.demonstrate import Order
+from holdfast.twin.parts import (
+    FRAMES,
+    finished_parts,
+    join_parts,
+    missing_parts,
+    read_notes,
+    record_part,
+    seeds_of,
+    write_json,
+)
+from holdfast.twin.tasks import task_class
 
-PART = 10  # seeds of a part; what a kill can cost each process
-NOTES = Path("meta") / "recording.json"
 _PATIENCE = 20  # demonstrations dropped before it matters that most are
-_SMALL = 224  # below this, an image's colours need its full resolution
-_ROBOT = EMBODIMENTS["piper_x_pair"]
+_since: Any = None  # in a worker process: how many demonstrations of each task all of them have kept and dropped
 
-FRAMES = "frames"  # folder of images that are not encoded yet
-KEPT, DROPPED = 0, 1
-_since: Any = None  # in a worker process: how many demonstrations of each kind all of them have made
-
-type Report = Callable[[int, int], None]  # demonstrations kept and dropped so far
+type Job = partial[None]
+type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 
 
 @dataclass(frozen=True)
@@ -53,58 +50,111 @@ class Recording:
     dropped: tuple[int, ...]
 
 
-def record(order: Order, output: Path, processes: int, report: Report = lambda kept, dropped: None) -> Recording:
-    """Record a task into the dataset `output/<task>`, going on with what is there already.
+@dataclass(frozen=True)
+class Work:
+    """A recording under way: what is asked for, the folder of its parts, and the dataset it becomes."""
+
+    order: Order
+    folder: Path
+    final: Path
+
+    def begin(self) -> None:
+        """Refuse to go on with what was begun otherwise."""
+        file = self.folder / "order.json"
+        if file.exists():
+            _check_same(self.order, json.loads(file.read_text()), self.folder)
+        else:
+            write_json(file, asdict(self.order))
+        shutil.rmtree(self.folder / FRAMES, ignore_errors=True)
+        (self.folder / FRAMES).mkdir()
+
+    def next_jobs(self, row: int) -> list[Job]:
+        """What to do when nothing of this recording is under way: record missing parts, then join them all."""
+        if self.final.exists():
+            return []
+        parts = missing_parts(self.order, self.folder)
+        jobs = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
+        return jobs or [partial(join_parts, self.order, finished_parts(self.order, self.folder), self.final)]
+
+
+def record(
+    orders: Sequence[Order],
+    output: Path,
+    processes: int,
+    report: Report = lambda task, kept, dropped: None,
+) -> list[Recording]:
+    """Record tasks into the datasets `output/<task>`, going on with what is there already.
 
     Args:
-        order: What to record.
-        output: Folder of the dataset's folder.
+        orders: What to record, each task once.
+        output: Folder of the datasets' folders.
         processes: How many simulate and render side by side.
-        report: Called after each demonstration.
+        report: Called after demonstrations of a task.
     """
-    final, work = output / order.task, output / f".{order.task}.recording"
-    if not final.exists():
-        with _locked(work):
-            _begin(work, order)
-            _record_parts(order, work, processes, report)
-            _join(order, work, final)
-    notes = read_notes(final)
+    works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
+    missing = [work for work in works if not work.final.exists()]
+    for work in works:
+        if work not in missing:  # one that is not what was asked for is refused before the others are recorded
+            done = _finish(work)
+            report(work.order.task, len(done.seeds), len(done.dropped))
+    with ExitStack() as locks:
+        for work in missing:
+            locks.enter_context(_locked(work.folder))
+            work.begin()
+        _carry_out(missing, processes, report)
+    return [_finish(work) for work in works]
+
+
+def _finish(work: Work) -> Recording:
+    notes = read_notes(work.final)
     if notes is None:
-        raise HoldfastError(f"{final} exists and is no recording of the twin. Choose another --output.")
-    _check_same(order, notes["order"], final)
-    shutil.rmtree(work, ignore_errors=True)
-    return Recording(final, tuple(notes["seeds"]), tuple(notes["dropped"]))
+        raise HoldfastError(f"{work.final} exists and is no recording of the twin. Choose another --output.")
+    _check_same(work.order, notes["order"], work.final)
+    shutil.rmtree(work.folder, ignore_errors=True)
+    return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
 
 
-def read_notes(dataset: Path) -> dict[str, Any] | None:
-    """What the recorder wrote down about a dataset: `order`, `seeds` and `dropped`; None if it is not ours."""
-    try:
-        notes: dict[str, Any] = json.loads((dataset / NOTES).read_text())
-    except (OSError, ValueError):
-        return None
-    return notes
-
-
-def _record_parts(order: Order, work: Path, processes: int, report: Report) -> None:
-    """Record what is missing, round by round: where demonstrations failed, further seeds take their place."""
-    shutil.rmtree(work / FRAMES, ignore_errors=True)
-    (work / FRAMES).mkdir()
-    earlier = [len(which) for which in _done(work)]
-    since = get_context("spawn").Array("i", 2)  # demonstrations kept and dropped from now on
-    told: list[int] = []
-    with _workers(processes, since) as pool:
-        while parts := _missing(order, work):
-            jobs = [pool.submit(_record_part, order, work, seeds) for seeds in parts]
-            waiting = set(jobs)
-            while waiting:
-                _, waiting = wait(waiting, timeout=0.2)
-                counts = [earlier[kind] + since[kind] for kind in (KEPT, DROPPED)]
-                if counts != told:
-                    report(*counts)
-                    told = counts
-                    _check_worth(order, *counts)
-            for job in jobs:
+def _carry_out(works: list[Work], processes: int, report: Report) -> None:
+    """Do all jobs of all recordings, those of the longest task first."""
+    works = sorted(works, key=lambda work: -task_class(work.order.task).max_steps)
+    counts = _Counts(works, report)
+    queues = [work.next_jobs(row) for row, work in enumerate(works)]
+    running: dict[Future[None], int] = {}
+    with _workers(processes, counts.since) as pool:
+        while True:
+            for row, queue in enumerate(queues):
+                while queue and len(running) < processes:
+                    running[pool.submit(queue.pop(0))] = row
+            if not running:
+                break
+            done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
+            counts.tell()
+            for job in done:
+                row = running.pop(job)
                 job.result()
+                if not queues[row] and row not in running.values():
+                    queues[row] = works[row].next_jobs(row)
+
+
+class _Counts:
+    """Demonstrations of every recording, kept and dropped: those on disk, and those since."""
+
+    def __init__(self, works: list[Work], report: Report) -> None:
+        self.since = get_context("spawn").Array("i", 2 * len(works))
+        self._works, self._report = works, report
+        finished = [finished_parts(work.order, work.folder) for work in works]
+        self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
+        self._told = [0] * len(self._earlier)
+
+    def tell(self) -> None:
+        """Report on recordings that have got on; stop those that are in vain."""
+        counts = [earlier + since for earlier, since in zip(self._earlier, self.since[:], strict=True)]
+        for row, work in enumerate(self._works):
+            mine = slice(2 * row, 2 * row + 2)
+            if counts[mine] != self._told[mine]:
+                self._report(work.order.task, *counts[mine])
+                _check_worth(work.order, *counts[mine])
+        self._told = counts
 
 
 @contextmanager
@@ -125,19 +175,6 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _missing(order: Order, work: Path) -> list[range]:
-    """Seeds of the parts to record next; nothing when all episodes are there."""
-    first, kept = order.seed, 0
-    while kept < order.episodes:
-        end = first + order.episodes - kept
-        parts = [range(seed, min(seed + PART, end)) for seed in range(first, end, PART)]
-        if missing := [seeds for seeds in parts if not _place(work, seeds).exists()]:
-            return missing
-        kept += sum(len(_notes_of(_place(work, seeds))["seeds"]) for seeds in parts)
-        first = end
-    return []
-
-
 def _enter(since: Any) -> None:
     """Make a worker process ready: it counts what it does, and ends when the recorder does."""
     global _since
@@ -145,90 +182,13 @@ def _enter(since: Any) -> None:
     end_with_parent()
 
 
-def _record_part(order: Order, work: Path, seeds: range) -> None:
-    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is whole."""
-    writing = work / f"writing-{seeds.start}"
-    shutil.rmtree(writing, ignore_errors=True)
-    kept: list[int] = []
-    with ExitStack() as stack:
-        dataset = None
-        for seed in seeds:
-            demonstration = demonstrate(order, seed, work / FRAMES)
-            if demonstration.full:
-                if dataset is None:
-                    dataset = stack.enter_context(_open(order, writing))
-                _encode(order, dataset, demonstration)
-                kept.append(seed)
-            with _since.get_lock():
-                _since[KEPT if demonstration.full else DROPPED] += 1
-    if kept:
-        _verify(writing)
-    _write_notes(writing, order, kept, [seed for seed in seeds if seed not in kept])
-    writing.rename(_place(work, seeds))
+def _record_part(order: Order, work: Path, seeds: range, row: int) -> None:
+    record_part(order, work, seeds, partial(_count, row))
 
 
-def _open(order: Order, folder: Path) -> Any:
-    return dataset_writer(
-        folder,
-        fps=CONTROL_HZ,
-        names=_ROBOT.names,
-        cameras=CAMERAS,
-        height=order.height,
-        width=order.width,
-        robot=_ROBOT.name,
-        full_colour=min(order.height, order.width) < _SMALL,
-    )
-
-
-def _encode(order: Order, dataset: Any, demonstration: Demonstration) -> None:
-    shape = (len(demonstration.actions), len(CAMERAS), order.height, order.width, 3)
-    frames = np.asarray(np.memmap(demonstration.frames, np.uint8, "r", shape=shape))
-    instruction = catalog_task(order.task).instruction
-    for state, action, views in zip(demonstration.states, demonstration.actions, frames, strict=True):
-        add_patiently(dataset, frame(instruction, state, action, dict(zip(CAMERAS, views, strict=True))))
-    dataset.save_episode()
-    demonstration.frames.unlink()
-
-
-def _join(order: Order, work: Path, final: Path) -> None:
-    parts = [part for part in _parts(work) if _notes_of(part)["seeds"]]
-    seeds, dropped = _done(work)
-    whole = parts[0]
-    if len(parts) > 1:
-        whole = work / "whole"
-        shutil.rmtree(whole, ignore_errors=True)
-        merge_datasets(parts, whole)
-        _verify(whole)
-    _write_notes(whole, order, seeds, dropped)
-    whole.rename(final)
-
-
-def _place(work: Path, seeds: range) -> Path:
-    """Where the part of some seeds lies; sorted by name, parts are in the order of their seeds."""
-    return work / f"part-{seeds.start:012d}"
-
-
-def _parts(work: Path) -> list[Path]:
-    return sorted(work.glob("part-*"))
-
-
-def _done(work: Path) -> tuple[list[int], list[int]]:
-    """Seeds of the finished parts' episodes, and of demonstrations dropped on the way."""
-    notes = [_notes_of(part) for part in _parts(work)]
-    return [seed for n in notes for seed in n["seeds"]], [seed for n in notes for seed in n["dropped"]]
-
-
-def _notes_of(part: Path) -> dict[str, Any]:
-    notes = read_notes(part)
-    if notes is None:
-        raise HoldfastError(f"{part / NOTES} is damaged. Delete {part.parent} to record again.")
-    return notes
-
-
-def _verify(dataset: Path) -> None:
-    """Videos must have as many frames as the tables have rows: an encoder that falls behind loses some silently."""
-    for finding in lost_frames(open_source(str(dataset)), Expected()):
-        raise HoldfastError(f"Recording {dataset} failed: {finding.where}: {finding.detail} Run the command again.")
+def _count(row: int, kept: bool) -> None:
+    with _since.get_lock():
+        _since[2 * row + (not kept)] += 1
 
 
 def _check_worth(order: Order, kept: int, dropped: int) -> None:
@@ -239,14 +199,6 @@ def _check_worth(order: Order, kept: int, dropped: int) -> None:
         )
 
 
-def _begin(work: Path, order: Order) -> None:
-    file = work / "order.json"
-    if file.exists():
-        _check_same(order, json.loads(file.read_text()), work)
-    else:
-        _write_json(file, asdict(order))
-
-
 def _check_same(order: Order, begun: dict[str, Any], where: Path) -> None:
     changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
     if changed:
@@ -254,17 +206,6 @@ def _check_same(order: Order, begun: dict[str, Any], where: Path) -> None:
             f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to go on, or another "
             "--output for a new recording."
         )
-
-
-def _write_notes(dataset: Path, order: Order, seeds: list[int], dropped: list[int]) -> None:
-    _write_json(dataset / NOTES, {"order": asdict(order), "seeds": seeds, "dropped": dropped})
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".writing")
-    temporary.write_text(json.dumps(content))
-    temporary.rename(path)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from holdfast.twin.board import board
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.env import CellEnv
 from holdfast.twin.film import Film
-from holdfast.twin.record import read_notes
+from holdfast.twin.parts import read_notes
 from holdfast.twin.scripted import Policy
 
 
