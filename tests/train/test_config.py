@@ -62,6 +62,7 @@ BAD = {
     "batch_size": (0, -1),
     "seed": (-1,),
     "idle": ("", "held"),
+    "parallel": ("", "fsdp1"),
 }
 GOOD = {
     "replay.ratio": (0.002, 1),
@@ -87,6 +88,7 @@ GOOD = {
     "batch_size": (1,),
     "seed": (0,),
     "idle": ("hold", "mask"),
+    "parallel": ("ddp", "fsdp"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from holdfast.train.config import OptimConfig
+from holdfast.train.shards import local
 
 
 def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:
@@ -64,9 +65,14 @@ class Average:
     def update(self, step: int) -> None:
         """Move towards the live weights; early on faster, so that short stages do not remember their start."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self._slow, self._live, 1 - decay)
+        torch._foreach_lerp_(_local(self._slow), _local(self._live), 1 - decay)
 
     @torch.no_grad()
     def write_to_model(self) -> None:
         """Put the average in place of the live weights."""
-        torch._foreach_copy_(self._live, self._slow)
+        torch._foreach_copy_(_local(self._live), _local(self._slow))
+
+
+def _local(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Of sharded tensors each rank averages what it holds."""
+    return [local(tensor) for tensor in tensors]
