@@ -6,7 +6,8 @@ Either way the gradient is that of one process with the same batch: ranks differ
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -83,38 +84,47 @@ def gather(policy: nn.Module, ranks: Ranks) -> None:
 
 
 class Objective:
-    """A policy's loss on this rank's micro-batches, whose gradients are averaged over ranks."""
+    """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks."""
 
-    def __init__(self, adapter: Adapter, config: TrainConfig, ranks: Ranks) -> None:
-        self._adapter = adapter
-        self._replicas: Any = None
-        if ranks.count > 1 and config.parallel == "ddp":
-            # Many policies have weights that some or all batches leave out. Buffers are the same on all ranks.
-            self._replicas = nn.parallel.DistributedDataParallel(
-                _Loss(adapter), broadcast_buffers=False, find_unused_parameters=True, gradient_as_bucket_view=True
-            )
+    def __init__(self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks) -> None:
+        self._loss, self._ranks = _Loss(adapter), ranks
+        self._replicates = ranks.count > 1 and config.parallel == "ddp"
+        self._replicas: Any = None  # made with the first micro-batch
+        self._device, precision = device.split(":")[0], config.optim.precision
+        self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
 
-    def __call__(self, batch: Batch, active: torch.Tensor | None) -> Loss:
-        """Loss of a preprocessed micro-batch."""
-        if self._replicas is not None:
-            return Loss(*self._replicas(batch, active))
-        try:
-            return self._adapter.loss(batch, active)
-        except RuntimeError as error:
-            if "got mixed torch.Tensor and DTensor" not in str(error):
-                raise
-            raise HoldfastError(
-                f"Policy {self._adapter.config.type!r} reaches into its layers, so they cannot be sharded. Use "
-                "--parallel=ddp, or give the policy a method shard_blocks() that lists modules it only calls."
-            ) from None
+    def learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, last: bool) -> Loss:
+        """Add the gradient of a preprocessed micro-batch, and return its loss; both as its share of the whole batch's.
 
-    def part(self, last: bool) -> AbstractContextManager[Any]:
-        """Around loss and gradient of a micro-batch: copies of a policy exchange gradients only with the last.
-
-        A sharded policy does so with every one, since to wait it would have to keep whole gradients.
+        Copies of a policy exchange gradients only with the last micro-batch. A sharded policy does so with every one,
+        since to wait it would have to keep whole gradients.
         """
-        waits = self._replicas is not None and not last
-        return self._replicas.no_sync() if waits else nullcontext()
+        if self._replicates and self._replicas is None:
+            self._replicas = self._replicate(batch, active)
+        torch.manual_seed(seed)
+        with self._replicas.no_sync() if self._replicas and not last else nullcontext():
+            with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
+                loss = Loss(*(self._replicas or self._loss)(batch, active))
+            loss = replace(loss, total=loss.total * share)
+            (loss.total * self._ranks.count).backward()  # because ranks average
+        return loss.detach()
+
+    def _replicate(self, batch: Batch, active: torch.Tensor | None) -> nn.Module:
+        """Copies of the policy on all ranks, after finding out by trying whether its loss leaves weights without use.
+
+        To look for such weights in every step takes time, and to leave them out without looking is an error.
+        """
+        buffers = [buffer.clone() for buffer in self._loss.buffers()]
+        with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
+            self._loss(batch, active)[0].backward()
+        unused = sum(p.requires_grad and p.grad is None for p in self._loss.parameters())
+        self._loss.zero_grad(set_to_none=True)
+        for buffer, before in zip(self._loss.buffers(), buffers, strict=True):
+            buffer.data.copy_(before)
+        anywhere = bool(self._ranks.sum(torch.tensor(unused, device=batch["action_is_pad"].device)))
+        return nn.parallel.DistributedDataParallel(
+            self._loss, broadcast_buffers=False, find_unused_parameters=anywhere, gradient_as_bucket_view=True
+        )
 
 
 class _Loss(nn.Module):
@@ -125,6 +135,15 @@ class _Loss(nn.Module):
         self.policy = adapter.policy
         self._adapter = adapter
 
-    def forward(self, batch: Batch, active: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        loss = self._adapter.loss(batch, active)
+    def forward(self, batch: Batch, active: torch.Tensor | None) -> tuple[torch.Tensor, Any, Any]:
+        """Total, elements and mask of a micro-batch's loss."""
+        try:
+            loss = self._adapter.loss(batch, active)
+        except RuntimeError as error:
+            if "mixed torch.Tensor and DTensor" not in str(error):
+                raise
+            raise HoldfastError(
+                f"Policy {self._adapter.config.type!r} reaches into its layers, so they cannot be sharded. Use "
+                "--parallel=ddp, or give the policy a method shard_blocks() that lists modules it only calls."
+            ) from None
         return loss.total, loss.elements, loss.mask

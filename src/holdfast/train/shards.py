@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -45,4 +46,6 @@ def shard_names(folder: Path) -> list[str]:
 def read_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> None:
     """Fill tensors from a folder of shards; they may be split over another number of ranks, or not at all."""
     reader = checkpoint.FileSystemReader(folder)
-    checkpoint.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is, for who reads alone
+        checkpoint.load(tensors, storage_reader=reader, process_group=group)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +38,7 @@ class Stepper:
         ranks: Ranks = ALONE,
     ) -> None:
         self._config = config
-        self._objective = Objective(adapter, config, ranks)
+        self._objective = Objective(adapter, config, device, ranks)
         self._counts_elements = adapter.knows_elements
         self._preprocess = preprocess
         self._active = None if active is None else torch.from_numpy(active).to(device)
@@ -63,13 +61,8 @@ class Stepper:
             number = self._ranks.number * parts + part
             seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
             ready = self.prepare(micro, seed)
-            torch.manual_seed(seed)
-            with self._objective.part(last=part + 1 == parts):
-                with self._autocast():
-                    loss = self._objective(ready, self._active_rows(micro))
-                loss = replace(loss, total=loss.total * shares[part])
-                (loss.total * self._ranks.count).backward()  # ranks average their gradients
-            losses.append(loss.detach())
+            last = part + 1 == parts
+            losses.append(self._objective.learn(ready, self._active_rows(micro), shares[part], seed, last))
         norm = whole(torch.nn.utils.clip_grad_norm_(state.parameters.values(), optim.clip))
         state.optimizer.step()
         if state.average:
@@ -100,12 +93,6 @@ class Stepper:
 
     def _active_rows(self, batch: Batch) -> torch.Tensor | None:
         return None if self._active is None else self._active[batch["task_index"].to(self._device)]
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        precision = self._config.optim.precision
-        if precision == "bf16" or (precision == "auto" and self._device.startswith("cuda")):
-            return torch.autocast(self._device.split(":")[0], torch.bfloat16)
-        return nullcontext()
 
 
 def split(batch: Batch, parts: int) -> Iterator[Batch]:
