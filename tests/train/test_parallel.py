@@ -1,13 +1,14 @@
 """Two ranks do what one does: same samples, same losses, same average; their checkpoints fit any number of ranks.
 
-Ranks are forked from a server that has imported everything, with the variables torchrun would set; torchrun itself is
-met in test_parallel_kill.py.
+Ranks are forked from a server that has imported everything, with the variables torchrun would set; one test has them
+started, and started again, by torchrun's own agent.
 """
 
 import json
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import sys
 from contextlib import contextmanager
@@ -15,24 +16,40 @@ from contextlib import contextmanager
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.distributed import launcher
 from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.train import checkpoint, engine
 from holdfast.train.run import RunFolder
+from holdfast.train.step import Stepper
 
 
 def _rank(number, port, folder, arguments, stop):
     """Be one of two ranks."""
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    said = os.open(folder / f"rank-{number}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    _speak_into(folder / f"rank-{number}.txt")
+    torch.set_num_threads(1)  # as torchrun would have it
     with stopping(stop):
         code = main(arguments)
     sys.stdout.flush()
     os._exit(code)  # as tests judge the work, not how torch tears down
+
+
+def _speak_into(file):
+    said = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+
+
+def forked(target, *arguments):
+    """Start a process from the server that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
+    process = context.Process(target=target, args=arguments)
+    process.start()
+    return process
 
 
 @contextmanager
@@ -63,15 +80,11 @@ def alone(toy, name, *more, stop=0):
 
 def in_two(toy, name, *more, code=0, stop=0):
     """Run a command on two ranks; returns the run's folder and what each rank said."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = arguments(toy, name, *more)
-    ranks = [context.Process(target=_rank, args=(number, port, toy, command, stop)) for number in range(2)]
-    for rank in ranks:
-        rank.start()
+    ranks = [forked(_rank, number, port, toy, command, stop) for number in range(2)]
     for rank in ranks:
         rank.join()
     said = [(toy / f"rank-{number}.txt").read_text() for number in range(2)]
@@ -183,6 +196,41 @@ def test_what_one_rank_saved_two_ranks_go_on_with(toy, one):
     _, said = in_two(toy, run.name, "--parallel=fsdp", "--tasks=[reach]")
     assert "Going on at step 18 of 20" in said[0]
     assert_close(run, one, ["01-reach"])
+
+
+def _torchrun(folder, arguments):
+    """What `torchrun --standalone --nproc-per-node=2 --max-restarts=2` does, but without waiting for imports."""
+    _speak_into(folder / "torchrun.txt")
+    asked = {"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 2, "max_restarts": 2, "monitor_interval": 0.1}
+    there = {"run_id": "test", "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "start_method": "fork"}
+    launcher.elastic_launch(launcher.LaunchConfig(**asked, **there), _dying_rank)(arguments)
+    os._exit(0)
+
+
+def _dying_rank(arguments):
+    """Train, but rank 1 of the first attempt kills itself before step 14 of the second stage."""
+    torch.set_num_threads(1)
+    take = Stepper.__call__
+
+    def take_or_die(self, state, batch):
+        if (self._stage, state.step) == (2, 14):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return take(self, state, batch)
+
+    if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        Stepper.__call__ = take_or_die
+    assert main(arguments) == 0
+
+
+def test_a_rank_killed_in_a_step_is_started_again_and_the_weights_are_those_of_the_undisturbed_run(toy, ddp):
+    run = forked(_torchrun, toy, arguments(toy, "killed"))
+    run.join()
+    said = (toy / "torchrun.txt").read_text()
+    assert run.exitcode == 0, said
+    assert "Going on at step 12 of 25" in said
+    for stage in ("01-reach", "02-lift"):
+        assert lines(toy / "killed", stage) == lines(ddp[0], stage)
+        assert all(torch.equal(v, weights(ddp[0], stage)[k]) for k, v in weights(toy / "killed", stage).items())
 
 
 def test_an_error_of_the_first_rank_ends_all_with_one_message(toy):

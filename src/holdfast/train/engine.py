@@ -260,7 +260,8 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
             ledger.add(draw, *step(state, batch))
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
-                line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
+                with ranks.together():
+                    line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
                 if log:
                     log.write(line)
                 progress.show(line)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from holdfast.errors import HoldfastError
 
@@ -54,7 +56,9 @@ class Ranks:
 
         if device.startswith("cuda"):
             torch.cuda.set_device(device)
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
+        backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+        store = _fresh_store(self.number, self.count)
+        distributed.init_process_group(backend, store=store, rank=self.number, world_size=self.count)
         self.group = distributed.new_group(backend="gloo", timeout=PATIENCE)
         try:
             yield
@@ -115,6 +119,31 @@ class Ranks:
             if error is None:
                 raise HoldfastError(what if number == 0 else f"Rank {number}: {what}")
         return [value for value, _ in brought]
+
+
+def _fresh_store(number: int, count: int) -> Any:
+    """Where ranks leave their addresses for each other, with nothing in it of ranks that are dead.
+
+    torchrun (torch 2.11) keeps one store when it starts ranks again, and the living would call the dead. So the first
+    rank names the attempt, and goes on when all others have answered to that name.
+    """
+    from torch.distributed import PrefixStore, rendezvous
+
+    store, _, _ = next(rendezvous("env://"))
+    attempt = ""
+    if number == 0:
+        attempt = uuid4().hex
+        store.set("attempt", attempt)
+        store.wait([f"{attempt}/{other}" for other in range(1, count)])
+        store.set("attempt", "")
+        store.set(f"{attempt}/complete", "yes")
+    while not (attempt and store.check([f"{attempt}/complete"])):
+        named = store.get("attempt").decode() if store.check(["attempt"]) else ""
+        if named and named != attempt:  # the first one seen may be of an attempt that never was complete
+            attempt = named
+            store.set(f"{attempt}/{number}", "here")
+        time.sleep(0.02)
+    return PrefixStore(attempt, store)
 
 
 ALONE = Ranks()
