@@ -5,6 +5,7 @@ Either way the gradient is that of one process with the same batch: ranks differ
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -122,6 +123,8 @@ class Objective:
         for buffer, before in zip(self._loss.buffers(), buffers, strict=True):
             buffer.data.copy_(before)
         anywhere = bool(self._ranks.sum(torch.tensor(unused, device=batch["action_is_pad"].device)))
+        # Said of convolutions whose channels come last: their gradients are copied once more, nothing worse.
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
         return nn.parallel.DistributedDataParallel(
             self._loss, broadcast_buffers=False, find_unused_parameters=anywhere, gradient_as_bucket_view=True
         )
