@@ -74,14 +74,15 @@ def shard(policy: nn.Module, ranks: Ranks) -> None:
 @torch.no_grad()
 def gather(policy: nn.Module, ranks: Ranks) -> None:
     """Undo `shard` on the first rank, in main memory: the policy can then be saved, and nothing else."""
-    whole: dict[int, nn.Parameter] = {}  # by the part it came from: tied parameters stay tied
+    whole: dict[torch.Tensor, nn.Parameter] = {}  # by the part it came from: tied parameters stay tied
     for module in policy.modules():
         for name, part in module._parameters.items():
             if isinstance(part, DTensor):
-                if id(part) not in whole:
+                if part not in whole:
                     full = part.full_tensor()
-                    whole[id(part)] = nn.Parameter(full.cpu() if ranks.first else full.new_empty(0))
-                module._parameters[name] = whole[id(part)]
+                    # Copied, because it was gathered with padding behind it, which must not get into files.
+                    whole[part] = nn.Parameter(full.to("cpu", copy=True) if ranks.first else full.new_empty(0))
+                module._parameters[name] = whole[part]
 
 
 class Objective:
