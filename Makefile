@@ -11,7 +11,7 @@ help:
 	@echo "make quickstart   set up and watch forgetting and its cure on a CPU"
 	@echo "make test         set up, lint, check types, run all tests"
 	@echo "make check        lint and types only"
-	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes"
+	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, server"
 	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
 
 setup: $(READY)
@@ -39,6 +39,7 @@ bench: setup
 	$(RUN)/python benchmarks/loader.py
 	$(RUN)/python benchmarks/twin.py
 	$(RUN)/python benchmarks/evaluate.py
+	$(RUN)/python benchmarks/serve.py
 
 gpu-pack: setup
 	bash scripts/gpu_pack.sh $(RUN)

@@ -104,7 +104,7 @@ def test_an_absolute_action_has_the_range_of_the_state():
     ],
 )
 def test_a_dimension_without_a_finite_range_is_refused(changes):
-    with pytest.raises(HoldfastError, match="'a' needs finite lower < upper and step > 0"):
+    with pytest.raises(HoldfastError, match="'a' needs finite lower < upper, step > 0 and fastest >= 0"):
         dimension(**changes)
 
 
@@ -138,7 +138,7 @@ def test_a_toml_file_describes_an_embodiment(tmp_path):
 
 def test_the_pair_written_as_toml_reads_back_equal(tmp_path):
     path = tmp_path / "piper_x_pair.toml"
-    keys = ("name", "arm", "kind", "lower", "upper", "step")
+    keys = ("name", "arm", "kind", "lower", "upper", "step", "fastest")
     quoted = {k: (lambda v: f'"{v}"') if k in ("name", "arm", "kind") else repr for k in keys}
     tables = ["\n".join(f"{k} = {quoted[k](getattr(d, k))}" for k in keys) for d in PAIR.dimensions]
     path.write_text("".join(f"[[dimension]]\n{t}\n" for t in tables))
@@ -179,3 +179,9 @@ def test_a_file_that_is_no_text_a_folder_or_absent_is_an_error_too(tmp_path):
             load(str(path))
     with pytest.raises(HoldfastError, match=r"absent\.toml does not exist"):
         load(str(tmp_path / "absent.toml"))
+
+
+def test_a_dimension_may_move_twice_its_usual_step_unless_it_says_otherwise():
+    assert dimension().fastest == 0.2
+    assert dimension(fastest=0.15).fastest == 0.15
+    assert [d.fastest * 30 for d in PAIR.dimensions][:7] == pytest.approx([3.0] * 6 + [0.6])  # rad/s and m/s at 30 Hz

@@ -16,7 +16,10 @@ from holdfast.errors import HoldfastError, unknown
 
 @dataclass(frozen=True)
 class Dimension:
-    """One number of state and action. Limits in rad (joints) or m (grippers), `step` per control step."""
+    """One number of state and action. Limits in rad (joints) or m (grippers), `step` and `fastest` per control step.
+
+    `step` is what a brisk teleoperator does, `fastest` the most that a robot is ever told; 0 means twice `step`.
+    """
 
     name: str
     arm: str
@@ -24,16 +27,19 @@ class Dimension:
     lower: float
     upper: float
     step: float
+    fastest: float = 0.0
 
     def __post_init__(self) -> None:
-        finite = all(map(math.isfinite, (self.lower, self.upper, self.step)))
-        if not (finite and self.lower < self.upper and self.step > 0):
+        finite = all(map(math.isfinite, (self.lower, self.upper, self.step, self.fastest)))
+        if not (finite and self.lower < self.upper and self.step > 0 and self.fastest >= 0):
             raise HoldfastError(
-                f"Dimension {self.name!r} needs finite lower < upper and step > 0, "
-                f"got {self.lower}, {self.upper} and {self.step}."
+                f"Dimension {self.name!r} needs finite lower < upper, step > 0 and fastest >= 0, "
+                f"got {self.lower}, {self.upper}, {self.step} and {self.fastest}."
             )
         if self.kind not in ("joint", "gripper"):
             raise unknown("kind of dimension", self.kind, ("joint", "gripper"))
+        if not self.fastest:
+            object.__setattr__(self, "fastest", 2 * self.step)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,10 @@ class Embodiment:
             raise unknown(f"arm of embodiment {self.name!r}", arm, self.arms)
         return np.array([d.arm in wanted for d in self.dimensions])
 
+    def hold(self, actions: np.ndarray, pose: np.ndarray, arms: Iterable[str]) -> np.ndarray:
+        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`."""
+        return np.where(self.active(arms), actions, pose)
+
     def state_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limit of every dimension."""
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])
@@ -77,11 +87,12 @@ class Embodiment:
 
 
 def _piper_x(arm: str) -> tuple[Dimension, ...]:
-    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz),
-    # about half of what the motors can do, so that normalized actions use the range instead of its centre.
+    # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz), below
+    # what the motors can do, so that normalized actions use the range instead of its centre. The fastest is the most
+    # that the maker's SDK lets a joint be set to: 3 rad/s.
     degrees = [(-150, 150), (0, 180), (-170, 0), (-89, 89), (-89, 89), (-120, 120)]
     joints = tuple(
-        Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.07)
+        Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.07, 0.1)
         for i, (low, high) in enumerate(degrees, 1)
     )
     return (*joints, Dimension(f"{arm}_gripper.pos", arm, "gripper", 0.0, 0.1, 0.01))
@@ -106,5 +117,5 @@ def load(name: str) -> Embodiment:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HoldfastError(
             f"Embodiment file {name} cannot be read ({error}). Each [[dimension]] needs name, arm, kind, lower, "
-            "upper and step."
+            "upper and step, and may have fastest."
         ) from None

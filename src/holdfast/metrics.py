@@ -85,6 +85,33 @@ def mean_of_means(groups: Sequence[Sequence[float]], draws: int = 2000, seed: in
     return Figure(value, float(low), float(high))
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How far two raters agree: the share of equal answers, and Cohen's kappa, or in words why there is none."""
+
+    count: int
+    observed: float | None
+    kappa: float | None
+    why: str = ""
+
+
+def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
+    """Agreement of two raters on yes-or-no questions, beyond what their habits alone would give.
+
+    With p the share of equal answers and e the share expected if each answered yes as often as he does, but at random:
+    kappa = (p - e) / (1 - e). Where both always gave one and the same answer, e is 1 and kappa undefined.
+    """
+    if not answers:
+        return Agreement(0, None, None, "nothing was rated by both")
+    size = len(answers)
+    same = sum(a == b for a, b in answers)
+    one, other = sum(a for a, _ in answers), sum(b for _, b in answers)
+    expected = one * other + (size - one) * (size - other)  # times size squared, in whole numbers
+    if expected == size**2:
+        return Agreement(size, 1.0, None, f"both always said {'yes' if one else 'no'}")
+    return Agreement(size, same / size, (same * size - expected) / (size**2 - expected))
+
+
 class _Scores:
     """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired."""
 

@@ -84,8 +84,16 @@ def test_a_layout_counts_once_for_one_policy(trials):
 
 
 def test_operators_repeat_a_task_as_often_as_they_like(trials):
-    assert trials.add(BY_HAND) != trials.add(BY_HAND)
+    assert trials.add(BY_HAND) != trials.add(replace(BY_HAND, when=BY_HAND.when + 1))
     assert len(trials.all()) == 2
+
+
+def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
+    first = trials.add(BY_HAND)
+    second = trials.add(replace(BY_HAND, score=50.0, when=BY_HAND.when + 1), supersedes=first)
+    assert trials.add(BY_HAND) == first
+    assert trials.add(replace(BY_HAND, score=50.0, when=BY_HAND.when + 1), supersedes=first) == second
+    assert [trial.score for trial in trials.all()] == [50.0]
 
 
 @pytest.mark.parametrize("statement", ["UPDATE trials SET score = 100", "DELETE FROM trials"])

@@ -128,3 +128,47 @@ def test_each_camera_has_its_own_colours():
     pixels = torch.full((4, 3, 4, 4), 100, dtype=torch.uint8)
     out = augment({"a": pixels, "b": pixels}, COLOUR, seed=1)
     assert not torch.allclose(out["a"], out["b"], atol=1e-3)
+
+
+def test_a_hand_is_never_cropped_or_turned_and_other_cameras_are_alike():
+    config = AugmentConfig(0, 0, 0, 0, crop=0.3, rotation=20)
+    pixels = noise(6, 3, 16, 16)
+    out = augment({"head": pixels, "left_wrist": pixels, "front": pixels}, config, seed=1)
+    assert torch.equal(out["left_wrist"], pixels.float() / 255)
+    assert torch.equal(out["head"], out["front"])
+    assert all(not torch.allclose(out["head"][i], pixels[i] / 255, atol=0.05) for i in range(6))
+
+
+@pytest.mark.parametrize("time", [None, 2])
+def test_a_crop_shows_a_part_of_the_image_at_its_full_size(time):
+    out = augment({"a": grid(32, 40, 40, time=time)}, AugmentConfig(0, 0, 0, 0, crop=0.25), seed=1)["a"] * 255
+    assert out.shape == grid(32, 40, 40, time=time).shape
+    rows = out if time is None else out[:, 0]
+    first, last = rows[:, 0, 0, 20], rows[:, 0, -1, 20]
+    torch.testing.assert_close(
+        last - first, torch.full((32,), 0.75 * 39), rtol=0, atol=1.0
+    )  # three quarters of the rows
+    assert first.min() >= 0
+    assert last.max() <= 39
+    assert first.max() - first.min() > 5  # samples look at different parts
+
+
+def test_a_turn_keeps_the_centre_and_the_proportions_of_an_oblong_image():
+    out = augment({"a": grid(32, 30, 60)}, AugmentConfig(0, 0, 0, 0, rotation=30), seed=1)["a"] * 255
+    down, right = out[:, 0], out[:, 1]
+    centre = [values[:, 14:16, 29:31].mean((1, 2)) for values in (down, right)]
+    torch.testing.assert_close(centre[0], torch.full((32,), 14.5), rtol=0, atol=0.2)
+    torch.testing.assert_close(centre[1], torch.full((32,), 29.5), rtol=0, atol=0.2)
+    # Ten pixels to the right of the centre is ten pixels away from it in the original, in whatever direction.
+    step = torch.stack([v[:, 15, 40] - v[:, 15, 30] for v in (down, right)], 1)
+    torch.testing.assert_close(step.norm(dim=1), torch.full((32,), 10.0), rtol=0, atol=0.2)
+    angles = torch.atan2(step[:, 0], step[:, 1]).rad2deg()
+    assert angles.abs().max() <= 31
+    assert angles.min() < -15
+    assert angles.max() > 15
+
+
+def test_new_kinds_do_not_change_what_was_drawn_without_them():
+    pixels = noise(4, 3, 8, 8)
+    shown = augment({"wrist": pixels}, AugmentConfig(0.25, 0, 0, 0), seed=5)["wrist"]
+    assert torch.equal(shown, augment({"wrist": pixels}, AugmentConfig(0.25, 0, 0, 0, crop=0.1), seed=5)["wrist"])

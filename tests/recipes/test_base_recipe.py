@@ -1,6 +1,7 @@
 """The recipe of the base, in small: what it writes can be trained on from where it stopped."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.norm.released import read_norm_stats
 from holdfast.policies import adapter as adapters
 from holdfast.policies.config import AugmentConfig
+from holdfast.policies.nano.network import NanoNetwork
 from holdfast.recipes.base import BaseConfig, collect, lay_out, make_base
 from holdfast.train.config import OptimConfig
 from holdfast.train.pretrain import PretrainConfig
@@ -56,3 +58,17 @@ def test_a_batch_pairs_each_image_with_the_actions_that_follow_it():
         assert torch.equal(batch["observation.images.head"][row], picture)
         assert batch["action_is_pad"][row].sum() == max(0, step + 8 - len(episode.states))
     assert len(experience.states) == ends[-1]
+
+
+def test_the_policy_sees_images_of_every_size_that_was_asked_for(tmp_path, monkeypatch):
+    seen = []
+    encode = NanoNetwork.encode
+
+    def watched(self, images, *rest):
+        seen.append(images.shape[-1])
+        return encode(self, images, *rest)
+
+    monkeypatch.setattr(NanoNetwork, "encode", watched)
+    make_base(replace(SMALL, train=replace(SMALL.train, steps=12)), tmp_path / "base", Console(quiet=True))
+    assert len(seen) == 12
+    assert set(seen) == {32, 48}

@@ -52,6 +52,8 @@ BAD = {
     "augment.brightness": (-0.1, 1, NAN),
     "augment.contrast": (-0.1, 1, NAN),
     "augment.saturation": (-0.1, 1, NAN),
+    "augment.crop": (-0.1, 1, NAN),
+    "augment.rotation": (-1, 180, NAN),
     "cache.format": ("", "png", "RAW"),
     "cache.workers": (-1,),
     "checkpoint.every": (0, -1),

@@ -1,4 +1,7 @@
 import math
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -158,3 +161,36 @@ def test_the_average_is_its_own_copy_until_it_is_written_to_the_model():
     with torch.no_grad():
         live.fill_(7.0)
     assert average.values["w"].tolist() == [1, 1]
+
+
+ONE_PASS = """
+import torch
+from holdfast.train import fused
+torch.manual_seed(0)
+shapes = [(300, 7), (5,), (64, 33)]
+one = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+two = [torch.nn.Parameter(p.detach().clone()) for p in one]
+settings = {"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+stock, ours = torch.optim.AdamW(one, **settings), torch.optim.AdamW(two, **settings)
+slow, averages = [p.detach().clone() for p in one], {p: p.detach().clone() for p in two}
+for step in range(5):
+    for a, b in zip(one, two):
+        a.grad = torch.randn_like(a) * (3 if step % 2 else 0.001)  # clipped and not
+        b.grad = a.grad.clone()
+    if step == 2:
+        one[1].grad = two[1].grad = None
+    norm = torch.nn.utils.clip_grad_norm_(one, 1.0)
+    stock.step()
+    torch._foreach_lerp_(slow, [p.detach() for p in one], 0.1)
+    torch.testing.assert_close(fused.update(ours, averages, 0.1, 1.0), norm)
+    for a, b, average in zip(one, two, slow):
+        torch.testing.assert_close(b, a)
+        torch.testing.assert_close(averages[b], average)
+assert [int(ours.state[p]["step"]) for p in two] == [5, 4, 5]
+"""
+
+
+def test_one_pass_updates_as_clipping_adamw_and_average_do_one_after_the_other():
+    """Triton's kernel run by its interpreter, which has to be asked for before Triton is imported."""
+    done = subprocess.run([sys.executable, "-c", ONE_PASS], env={**os.environ, "TRITON_INTERPRET": "1"}, check=False)
+    assert done.returncode == 0

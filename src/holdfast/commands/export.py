@@ -1,4 +1,4 @@
-"""`holdfast export buffer RUN`: the episodes a run keeps, as a LeRobot dataset."""
+"""`holdfast export buffer RUN`: the episodes a run keeps, as a LeRobot dataset; `export policy RUN`: stock pi0.5."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _HELP = """\
 Write exactly the episodes that a run keeps for replay as one LeRobot v3 dataset, which LeRobot opens, merges and pushes
 to the hub. Every task has one instruction, that of its stream. Videos are copied packet by packet where the dataset has
 them as they are, else encoded without loss. meta/provenance.json says where each episode comes from.
+
+Or write the pi05_fast that a stage ended with as a folder that LeRobot's own pi05 loads, without Holdfast.
 """
 _EXAMPLES = """\
 examples:
   holdfast export buffer runs/kitchen-er --output=kept
   holdfast export buffer runs/kitchen-er --stage=2 --output=kept_after_two
   holdfast export buffer imported.json --stream=kitchen.toml --output=kept
+  holdfast export policy runs/kitchen-er --stage=2 --output=pi05_after_two
 """
 
 
@@ -37,18 +40,18 @@ def main(argv: list[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=["buffer"], help="what to export")
+    parser.add_argument("what", choices=["buffer", "policy"], help="what to export")
     parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder, or a buffer.json of `holdfast import`")
-    parser.add_argument(
-        "--stage", type=int, metavar="K", help="the buffer after stage K; else after the last finished one"
-    )
+    parser.add_argument("--stage", type=int, metavar="K", help="what stage K ended with; else the last finished one")
     parser.add_argument("--stream", help="the stream of the tasks; else the one the run was started with")
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
-    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset")
+    parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset or policy")
     args = parser.parse_args(argv)
     if args.output.exists():
         raise HoldfastError(f"{args.output} exists already. Name another --output, or delete it first.")
     file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)
+    if args.what == "policy":
+        return _export_policy(file.with_name("policy"), args.output)
     stream = _stream(file, args.stream, args.data_root)
     names = embodiments.load(stream.embodiment).names if stream.embodiment else None
 
@@ -63,6 +66,15 @@ def main(argv: list[str]) -> int:
     checkpoint.write(args.output, lambda folder: write_episodes(folder, parts, note))
     episodes = sum(len(part.episodes) for part in parts)
     print(f"{episodes} episodes of {len(parts)} tasks, {size(args.output) / 2**20:.1f} MiB, in {args.output}")
+    return 0
+
+
+def _export_policy(folder: Path, output: Path) -> int:
+    from holdfast.policies.pi05.stock import write_stock
+    from holdfast.train import checkpoint
+
+    checkpoint.write(output, lambda target: write_stock(folder, target))
+    print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
     return 0
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from holdfast.evaluate.folder import FinishedStage
 from holdfast.records import Trial
 
-_LEAST = 5  # trials before a cell may stop early
-_Z = 1.959964  # 95 %
+LEAST = 5  # trials before a cell may stop early
+Z = 1.959964  # 95 %
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Cell:
         """Whether nothing more needs to be run: all seeds are there, or the interval is narrow enough."""
         if len(self.scores) == len(self.seeds):
             return True
-        return self.width is not None and len(self.scores) >= _LEAST and interval_width(self.scores) < self.width
+        return self.width is not None and len(self.scores) >= LEAST and interval_width(self.scores) < self.width
 
     def _pass_known(self) -> None:
         while not self.settled and self.seeds[len(self.scores)] in self.known:
@@ -75,4 +75,4 @@ def interval_width(scores: Sequence[float]) -> float:
     for certainty, as they would with the spread that was seen.
     """
     n, mean = len(scores), sum(scores) / len(scores) / 100
-    return 200 * _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n * n))
+    return 200 * Z / (1 + Z**2 / n) * math.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n * n))

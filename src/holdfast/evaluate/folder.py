@@ -92,7 +92,7 @@ def read_run(path: Path) -> Run:
     try:
         content = yaml.safe_load(file.read_text())
         method = str(content["config"]["method"])
-        tasks = tuple(_task(table) for table in content["tasks"])
+        tasks = tuple(read_task(table) for table in content["tasks"])
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise HoldfastError(f"{file} is not as `holdfast train` writes it: {error!r}.") from None
     stages = tuple(_stages(path, method, tuple(task.name for task in tasks)))
@@ -110,7 +110,7 @@ def _stages(path: Path, method: str, names: tuple[str, ...]) -> Iterator[Finishe
             yield FinishedStage(position, name, folder / "checkpoint", seen)
 
 
-def _task(table: dict[str, Any]) -> Task:
+def read_task(table: dict[str, Any]) -> Task:
     """A task as run.yaml lists it: like a stream's TOML, but with every field and plural names."""
     content = {key: value for key, value in table.items() if value is not None}
     for plural, singular in (("milestones", "milestone"), ("penalties", "penalty")):

@@ -1,28 +1,24 @@
 """All trials of a run in one SQLite file: rows are added, never changed; what was reported as written stays written.
 
-The file is shared: an evaluation, a second one beside it and an operator's console may write at once. It is in WAL mode
-with synchronous=FULL, so a trial whose `add` has returned survives a kill and a power cut; at about one trial a second
-the wait for the disk costs nothing. Triggers refuse UPDATE and DELETE from whatever program: a correction is a new row
-that supersedes an old one, and both can be read forever.
+The file is shared: an evaluation, a second one beside it and an operator's console may write at once. At about one
+trial a second the wait for the disk costs nothing. A correction is a new row that supersedes an old one, and both can
+be read forever.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from holdfast.errors import HoldfastError, unknown
+from holdfast.evaluate.ledger import Ledger
 from holdfast.records import Matrix, Trial
 
 VERSION = 1
-_PATIENCE = 60.0  # seconds to wait for another writer
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
 _COLUMNS = tuple(field.name for field in fields(Trial))
@@ -49,30 +45,24 @@ _SAME = (
     "SELECT id FROM trials "
     "WHERE task = ? AND stage = ? AND seed = ? AND source = ? AND policy = ? AND supersedes IS NULL"
 )
+# Nobody judges two trials of a cell at the same instant: with a time of its own, a trial without a seed is known by it.
+_SAID = (
+    'SELECT id FROM trials WHERE task = ?1 AND stage = ?2 AND source = ?3 AND operator = ?4 AND "when" = ?5 '
+    "AND seed IS NULL AND (?6 IS NULL OR supersedes = ?6)"
+)
 
 
-class Trials:
+class Trials(Ledger):
     """The trials of one run. Every call is a transaction of its own; other processes see it at once."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, and make it where there is none."""
-        self._path = path
-        with self._explained():
-            # Autocommit: transactions are begun and ended by name, where they are needed.
-            self._file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
-            self._begin()
-        self._file.row_factory = sqlite3.Row
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().__init__(path, _SCHEMA, VERSION)
 
     def add(self, trial: Trial, supersedes: int | None = None) -> int:
         """Write a trial and return its number; one that is there already keeps its number and is not written again.
+
+        A trial of an operator is there already when one of the same cell, operator and time is.
 
         Args:
             trial: What happened. Without a time of its own it gets the present one.
@@ -84,22 +74,26 @@ class Trials:
             )
         values = [_stored(name, getattr(trial, name)) for name in _COLUMNS]
         values[_COLUMNS.index("when")] = trial.when or time.time()
-        with self._explained():
-            written = self._file.execute(_INSERT, [*values, supersedes]).fetchall()
+        with self.explained(), self.writing():
+            said = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
+            same = self.file.execute(_SAID, said).fetchone() if trial.seed is None else None
+            if same:
+                return int(same[0])
+            written = self.file.execute(_INSERT, [*values, supersedes]).fetchall()
             if written:
                 return int(written[0][0])
             if supersedes is not None:
                 raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
             key = (trial.task, trial.stage, trial.seed, trial.source, trial.policy)
-            return int(self._file.execute(_SAME, key).fetchone()[0])
+            return int(self.file.execute(_SAME, key).fetchone()[0])
 
     def numbered(self, task: str | None = None, stage: int | None = None) -> dict[int, Trial]:
         """The trials as they stand, corrections in the place of what they correct, by number."""
         query = "SELECT * FROM trials t WHERE NOT EXISTS (SELECT 1 FROM trials c WHERE c.supersedes = t.id)"
         wanted = {name: value for name, value in (("task", task), ("stage", stage)) if value is not None}
         query += "".join(f" AND t.{name} = ?" for name in wanted)
-        with self._explained():
-            rows = self._file.execute(f"{query} ORDER BY t.id", tuple(wanted.values())).fetchall()
+        with self.explained():
+            rows = self.file.execute(f"{query} ORDER BY t.id", tuple(wanted.values())).fetchall()
         return {row["id"]: Trial(**{name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
 
     def all(self, task: str | None = None, stage: int | None = None) -> list[Trial]:
@@ -121,53 +115,6 @@ class Trials:
             if trial.score is not None:
                 cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
         return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _begin(self) -> None:
-        if self._file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            self._file.execute("PRAGMA journal_mode = WAL")
-        self._file.execute("PRAGMA synchronous = FULL")
-        self._file.execute("PRAGMA foreign_keys = ON")  # a correction names a trial that exists
-        found = self._version()
-        if found == 0:
-            self._create()
-        elif found > VERSION:
-            raise HoldfastError(
-                f"{self._path} was written by a newer Holdfast (form {found}; this one reads {VERSION}). Update it."
-            )
-
-    def _create(self) -> None:
-        self._file.execute("BEGIN IMMEDIATE")  # of two processes one makes the tables, the other finds them made
-        if self._version() == 0:
-            for statement in _statements(_SCHEMA):
-                self._file.execute(statement)
-            self._file.execute(f"PRAGMA user_version = {VERSION}")
-        self._file.execute("COMMIT")
-
-    def _version(self) -> int:
-        return int(self._file.execute("PRAGMA user_version").fetchone()[0])
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise HoldfastError(
-                f"{self._path} cannot be used: {error}. Is its folder there and writable, and the disk not full?"
-            ) from error
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Single statements of a script: `executescript` would end the transaction it runs in."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _stored(name: str, value: Any) -> Any:

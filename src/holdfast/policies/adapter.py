@@ -16,7 +16,8 @@ from lerobot.policies.factory import get_policy_class, make_policy
 from lerobot.utils.import_utils import register_third_party_plugins
 from safetensors import safe_open
 
-import holdfast.policies.nano.configuration_nano  # noqa: F401  registers the policy also where no plugin is installed
+import holdfast.policies.nano.configuration_nano
+import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies also where no plugin is installed
 from holdfast.data.batches import Batch, Layout
 from holdfast.data.resize import Resize
 from holdfast.data.source import Source
@@ -64,7 +65,7 @@ class Adapter:
         """
         if self.config.type == "nano":
             return Resize(self.config.image_size, self.config.image_size, antialias=True)
-        if self.config.type in ("pi0", "pi05", "pi0_fast"):
+        if self.config.type in ("pi0", "pi05", "pi05_fast", "pi0_fast"):
             height, width = self.config.image_resolution
             return Resize(height, width, antialias=False)
         if self.config.type == "smolvla" and self.config.resize_imgs_with_padding is not None:
@@ -124,7 +125,7 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
     register_third_party_plugins()
     if choice.path:
         choice = replace(choice, path=resolve(choice.path))
-    config = _config(choice, device)
+    config = _config(choice, device, [camera.key for camera in source.cameras])
     config.push_to_hub = False
     # One meaning of a normalized number for every policy: the one that is audited and stored.
     config.normalization_mapping = {
@@ -145,7 +146,7 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
         if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
             hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
         raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}.{hint}") from None
-    if choice.path:
+    if choice.path and not hasattr(policy, "read_weights"):  # else it was strict already
         load_strictly(policy, _weights_file(choice.path))
     return Adapter(policy, source.names)
 
@@ -161,6 +162,9 @@ def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
 
 def load_strictly(policy: Any, file: Path) -> None:
     """Load weights; a missing or unexpected one is an error that names it, never a silent random start."""
+    if hasattr(policy, "read_weights"):  # as strict, and it knows the names in other code's files
+        policy.read_weights(file)
+        return
     with safe_open(file, framework="pt") as stored:
         found = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118  not a dict
     own = policy.state_dict()
@@ -176,12 +180,17 @@ def load_strictly(policy: Any, file: Path) -> None:
     policy.load_state_dict(found, strict=False)
 
 
-def _config(choice: PolicyChoice, device: str) -> Any:
+def _config(choice: PolicyChoice, device: str, cameras: list[str]) -> Any:
     # The device is said up front: a config without one looks for a GPU and complains.
-    arguments = [f"--{name}={value}" for name, value in {**choice.options, "device": device}.items()]
+    options = {**choice.options, "device": device}
+    arguments = [f"--{name}={value}" for name, value in options.items()]
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
+            if choice.path and choice.type == "pi05_fast":
+                from holdfast.policies.pi05.stock import start_config  # imports transformers, which takes seconds
+
+                return start_config(choice.path, options, cameras)
             if choice.path:
                 return PreTrainedConfig.from_pretrained(choice.path, cli_overrides=arguments)
             known = PreTrainedConfig.get_known_choices()

@@ -6,9 +6,15 @@ actions makes a small policy look at where things are instead of where they usua
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch.nn import functional as F
 
 from holdfast.policies.config import AugmentConfig
+from holdfast.policies.device import send
+
+WRIST = "wrist"  # in the name of a camera on a hand
 
 
 def augment(images: dict[str, torch.Tensor], config: AugmentConfig, seed: int) -> dict[str, torch.Tensor]:
@@ -19,13 +25,33 @@ def augment(images: dict[str, torch.Tensor], config: AugmentConfig, seed: int) -
     generator = torch.Generator().manual_seed(seed)
     count = len(next(iter(images.values())))
     offset = (torch.rand(count, 2, generator=generator) * 2 - 1) * config.shift
+    turned = config.crop or config.rotation
+    frame = torch.rand(count, 3, generator=generator) * 2 - 1 if turned else None
     factors = (config.brightness, config.contrast, config.saturation)
     out = {}
     for key, pixels in images.items():
         colour = 1 + (torch.rand(count, 3, generator=generator) * 2 - 1) * torch.tensor(factors)
-        shifted = _shift(pixels, offset.to(pixels.device)) if config.shift else pixels
-        out[key] = _recolour(shifted.float() / 255, colour.to(pixels.device)) if any(factors) else shifted.float() / 255
+        moved = (_shift(pixels, send(offset, pixels.device)) if config.shift else pixels).float() / 255
+        if frame is not None and WRIST not in key:
+            moved = _frame(moved, send(frame, pixels.device), config)
+        out[key] = _recolour(moved, send(colour, pixels.device)) if any(factors) else moved
     return out
+
+
+def _frame(pixels: torch.Tensor, draws: torch.Tensor, config: AugmentConfig) -> torch.Tensor:
+    """Show each sample's images through a smaller, turned frame of its own, repeating the border.
+
+    `draws` [n, 3] in [-1, 1] say where the frame is, across and down, and how far it is turned.
+    """
+    height, width = pixels.shape[-2:]
+    across, down = (draws[:, :2] * config.crop).unbind(1)
+    angle = draws[:, 2] * math.radians(config.rotation)
+    cos, sin = angle.cos() * (1 - config.crop), angle.sin() * (1 - config.crop)
+    # Coordinates run from -1 to 1 on both sides, so a turn of an oblong image has to stretch.
+    matrix = torch.stack([cos, -sin * (height / width), across, sin * (width / height), cos, down], 1).view(-1, 2, 3)
+    flat = pixels.flatten(1, -3)
+    grid = F.affine_grid(matrix, [len(flat), 1, height, width], align_corners=False)
+    return F.grid_sample(flat, grid, padding_mode="border", align_corners=False).reshape(pixels.shape)
 
 
 def _shift(pixels: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:

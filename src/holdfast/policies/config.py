@@ -18,9 +18,10 @@ CPU_ROWS, GPU_ROWS = 4, 32
 class PolicyChoice:
     """Which policy to train. Any other --policy.NAME=VALUE goes to LeRobot's own config of that policy."""
 
-    # A policy type that LeRobot knows: nano, act, diffusion, smolvla, pi05, ...
+    # A policy type that LeRobot knows: nano, pi05_fast, act, diffusion, smolvla, ...
     type: str = "nano"
-    # A saved policy to start from: nano-base, a folder or a hub id; its type is the one it was saved with.
+    # A saved policy to start from: nano-base, a folder or a hub id; its type is the one it was saved with. Only with
+    # --policy.type=pi05_fast it may also be LeRobot's pi05 (lerobot/pi05_base) or openpi's weights.
     path: str | None = None
     # Filled from the other --policy.* flags.
     options: dict[str, str] = field(default_factory=dict)
@@ -41,8 +42,13 @@ class AugmentConfig:
     brightness: float = 0.1
     contrast: float = 0.1
     saturation: float = 0.1
+    # Share of an image's sides that a random crop cuts away, and the most degrees it is turned by, the same for all
+    # cameras of a sample but those with "wrist" in their name: what a hand sees tells where it is.
+    crop: float = 0.0
+    rotation: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 <= value < 1:
-                raise HoldfastError(f"--augment.{name} must be at least 0 and below 1, got {value}.")
+            limit = 180 if name == "rotation" else 1
+            if not 0 <= value < limit:
+                raise HoldfastError(f"--augment.{name} must be at least 0 and below {limit}, got {value}.")

@@ -17,3 +17,8 @@ def choose_device(asked: str) -> str:
         return str(torch.device(asked))
     except RuntimeError:
         raise HoldfastError(f"Unknown device {asked!r}. Valid: auto, cpu, cuda, cuda:0.") from None
+
+
+def send(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy small things that were made on the host, without waiting for what the device is doing."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)

@@ -43,7 +43,14 @@ class Look:
 class Pilot:
     """A policy with its pre- and post-processing, on one device."""
 
-    def __init__(self, folder: Path, names: Sequence[str], device: str = "cpu", horizon: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Sequence[str],
+        device: str = "cpu",
+        horizon: int | None = None,
+        rows: int | None = None,
+    ) -> None:
         """Load a policy.
 
         Args:
@@ -51,7 +58,9 @@ class Pilot:
             names: Of the robot's dimensions, in order.
             device: Where it computes.
             horizon: Steps of a chunk to carry out before looking again; None takes what the policy was saved with.
+            rows: Of every batch; None takes what evaluation takes on such a device.
         """
+        self._rows = rows
         statistics = folder / "normalization.json"
         self._folder = folder / "policy" if statistics.exists() else folder
         if not (self._folder / "config.json").exists():
@@ -69,11 +78,16 @@ class Pilot:
             self._set_horizon(horizon)
 
     @property
+    def remembers(self) -> bool:
+        """Whether it keeps what it saw from look to look, so that it can serve only one robot."""
+        return bool(self._config.n_obs_steps > 1)
+
+    @property
     def rows(self) -> int:
-        """Looks answered at once; fewer are padded. A policy that remembers what it saw can serve only one robot."""
-        if self._config.n_obs_steps > 1:
+        """Looks answered at once; fewer are padded."""
+        if self.remembers:
             return 1
-        return CPU_ROWS if self._config.device == "cpu" else GPU_ROWS
+        return self._rows or (CPU_ROWS if self._config.device == "cpu" else GPU_ROWS)
 
     @property
     def horizon(self) -> int:
@@ -131,7 +145,7 @@ class Pilot:
             self._policy.reset()
         torch.manual_seed(int(np.random.SeedSequence((look.seed, look.number)).generate_state(1)[0]))
         batch = pre(_batch([look]))
-        if self._config.n_obs_steps > 1:  # such a policy keeps its own queues of what it saw and of what it will do
+        if self.remembers:  # such a policy keeps its own queues of what it saw and of what it will do
             return np.asarray(post(self._policy.select_action(batch)).cpu())
         return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
 

@@ -7,7 +7,6 @@ never seen any of the ten tasks. `src/holdfast/policies/nano/base` is a copy of 
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -44,7 +43,7 @@ ROBOT = EMBODIMENTS["piper_x_pair"]
 class BaseConfig:
     """Scale of the pretraining; the shipped base was made with these numbers."""
 
-    episodes: int = 4000
+    episodes: int = 5000
     size: int = 96  # pixels a side, as rendered
     every: int = 3  # control steps between two images
     processes: int = 14
@@ -56,8 +55,8 @@ class BaseConfig:
     )
     train: PretrainConfig = field(
         default_factory=lambda: PretrainConfig(
-            steps=5000,
-            batch_size=512,
+            steps=3700,
+            batch_size=1024,
             sizes=(64, 96),
             seed=0,
             optim=OptimConfig(lr=1e-3, warmup=500, ema=0.999, final=0.02, weight_decay=1e-4),
@@ -70,21 +69,27 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
     """Demonstrate, train, and write the policy with its statistics and where it came from."""
     if output.exists():
         raise HoldfastError(f"{output} exists. Choose another --output, or delete it to make the base again.")
+    choose_device(config.device)  # a GPU that is not there should not be found out after the demonstrations
+    return teach(collect(range(config.seed, config.seed + config.episodes), config, console), config, output, console)
+
+
+def teach(episodes: Sequence[Episode], config: BaseConfig, output: Path, console: Console) -> Path:
+    """Train a fresh policy on demonstrations and write it."""
     device = choose_device(config.device)
-    started = time.monotonic()
-    episodes = collect(range(config.seed, config.seed + config.episodes), config, console)
     skills = dict(sorted(Counter(e.skill for e in episodes).items()))
-    console.print(f"{len(episodes)} episodes in {time.monotonic() - started:.0f} s: {skills}")
+    console.print(f"{len(episodes)} episodes: {skills}")
     experience = lay_out(episodes, config.every)
     adapter = fresh_nano(ROBOT.names, CAMERAS, config.size, device, config.seed, **config.policy)
     space = measure(episodes, adapter)
+    losses: dict[int, float] = {}
     with progress_bar(console) as bar:
         task = bar.add_task("pretraining", total=config.train.steps, note="")
 
         def report(step: int, loss: float) -> None:
+            losses[step] = round(loss, 5)
             bar.update(task, completed=step, note=f"loss {loss:.4f}")
             if not console.is_terminal:
-                console.print(f"step {step}: loss {loss:.4f}, {time.monotonic() - started:.0f} s")
+                console.print(f"step {step}: loss {loss:.4f}")
 
         pretrain(adapter, space, experience.to(device), config.train, device, report)
     adapter.config.device = "cpu"  # whoever loads it need not have a GPU
@@ -96,7 +101,7 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
         "frames": len(experience.frames),
         "skills": skills,
         "instructions": sorted({e.instruction for e in episodes}),
-        "seconds": round(time.monotonic() - started),
+        "loss": losses[max(losses)],
     }
     (output / "provenance.json").write_text(json.dumps(provenance, indent=1))
     return output

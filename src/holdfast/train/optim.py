@@ -61,11 +61,19 @@ class Average:
         self.values = {name: p.detach().clone() for name, p in parameters.items()}
         self._slow = list(self.values.values())
 
+    def pace(self, step: int) -> float:
+        """The share of the way it moves; early on more, so that short stages do not remember their start."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
+    @property
+    def by_weight(self) -> dict[torch.Tensor, torch.Tensor]:
+        """The average of each live weight."""
+        return dict(zip(self._live, self._slow, strict=True))
+
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Move towards the live weights; early on faster, so that short stages do not remember their start."""
-        decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(_local(self._slow), _local(self._live), 1 - decay)
+        """Move towards the live weights."""
+        torch._foreach_lerp_(_local(self._slow), _local(self._live), self.pace(step))
 
     @torch.no_grad()
     def write_to_model(self) -> None:

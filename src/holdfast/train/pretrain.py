@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from holdfast.data.batches import Batch
 from holdfast.data.source import ACTION, IMAGES, STATE
@@ -73,7 +72,7 @@ class PretrainConfig:
 
     steps: int
     batch_size: int
-    # Sides the images are resized to, one drawn for each step: the base then serves all of them.
+    # Sides the policy shrinks its images to, one drawn for each step: the base then serves all of them.
     sizes: Sequence[int]
     seed: int
     optim: OptimConfig
@@ -91,33 +90,29 @@ def pretrain(
     """Train a policy in place, ending with its averaged weights; `report` hears of the step and the mean loss."""
     preprocess = transforms.build_training(adapter.config, [space])
     state = TrainingState(adapter.policy.train(), config.optim)
+    # So small a network waits for its kernels to be launched rather than for the kernels.
+    loss_of = torch.compile(adapter.loss, dynamic=False) if device == "cuda" else adapter.loss
     rng = np.random.default_rng(config.seed)
     torch.manual_seed(config.seed)
+    full_size = adapter.config.image_size
     recent: list[torch.Tensor] = []
     told = time.monotonic()
     while state.step < config.steps:
         batch = experience.batch(rng, config.batch_size, adapter.config.chunk_size)
         images = {key: batch[key] for key in batch if key.startswith(IMAGES)}
-        batch.update(_resized(augment(images, config.augment, int(rng.integers(2**62))), int(rng.choice(config.sizes))))
+        batch.update(augment(images, config.augment, int(rng.integers(2**62))))
+        adapter.config.image_size = int(rng.choice(config.sizes))
+        ready = {key: value for key, value in preprocess(batch).items() if isinstance(value, torch.Tensor)}
         set_learning_rate(state.optimizer, config.optim, state.step, config.steps)
         state.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = adapter.loss(preprocess(batch), None).total
+            loss = loss_of(ready, None).total
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(state.parameters.values(), config.optim.clip)
-        state.optimizer.step()
-        if state.average:
-            state.average.update(state.step)
-        state.step += 1
+        state.advance(config.optim.clip)
         recent.append(loss.detach())
         if time.monotonic() - told > 5 or state.step == config.steps:
             report(state.step, float(torch.stack(recent).mean()))
             recent, told = [], time.monotonic()
+    adapter.config.image_size = full_size
     if state.average:
         state.average.write_to_model()
-
-
-def _resized(images: dict[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
-    if next(iter(images.values())).shape[-1] == size:
-        return images
-    return {key: F.interpolate(i, (size, size), mode="bilinear", antialias=True) for key, i in images.items()}

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from holdfast.train.config import OptimConfig
 from holdfast.train.optim import Average, build_optimizer
 from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.shards import is_sharded, laid_out_like, read_shards, shard_names, write_shards
+from holdfast.train.shards import is_sharded, laid_out_like, read_shards, shard_names, whole, write_shards
 
 TENSORS, STEP = "training.safetensors", "state.json"
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -28,6 +28,24 @@ class TrainingState:
         self.average = Average(self.parameters, config.ema) if config.ema else None
         self.step = 0
         self._ranks = ranks
+
+    def advance(self, clip: float) -> torch.Tensor:
+        """Clip the gradients, take the optimizer's step and let the average follow; returns the gradient's norm."""
+        weights = list(self.parameters.values())
+        if weights[0].is_cuda:
+            from holdfast.train import fused  # Triton is only there where a GPU may be
+
+            if fused.worthwhile(weights):
+                averages = self.average.by_weight if self.average else {}
+                pace = self.average.pace(self.step) if self.average else 0.0
+                self.step += 1
+                return fused.update(self.optimizer, averages, pace, clip)
+        norm = torch.nn.utils.clip_grad_norm_(weights, clip)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.step)
+        self.step += 1
+        return whole(norm)
 
     @property
     def size(self) -> int:

@@ -16,7 +16,6 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.optim import set_learning_rate
 from holdfast.train.parallel import Objective
 from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.shards import whole
 from holdfast.train.state import TrainingState
 
 
@@ -63,12 +62,7 @@ class Stepper:
             ready = self.prepare(micro, seed)
             last = part + 1 == parts
             losses.append(self._objective.learn(ready, self._active_rows(micro), shares[part], seed, last))
-        norm = whole(torch.nn.utils.clip_grad_norm_(state.parameters.values(), optim.clip))
-        state.optimizer.step()
-        if state.average:
-            state.average.update(state.step)
-        state.step += 1
-        return losses, norm
+        return losses, state.advance(optim.clip)
 
     def _shares(self, batch: Batch, parts: int) -> torch.Tensor:
         """What each micro-batch counts in the whole batch: by its loss's elements where they are masked, else alike."""

@@ -18,8 +18,7 @@ class Chunks:
 
     def __init__(self, env: CellEnv) -> None:
         """Begin in an environment just reset."""
-        self._env = env
-        self._idle = ~_ROBOT.active(env.task.record.arms)
+        self._arms = env.task.record.arms
         self._start = env.observe().state
         self._queue: deque[np.ndarray] = deque()
 
@@ -34,4 +33,4 @@ class Chunks:
 
     def take(self) -> np.ndarray:
         """The next 14 targets."""
-        return np.where(self._idle, self._start, self._queue.popleft())
+        return _ROBOT.hold(self._queue.popleft(), self._start, self._arms)

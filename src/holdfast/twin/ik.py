@@ -1,4 +1,4 @@
-"""Inverse kinematics of PiPER-X in closed form: three parallel pitch axes, then a yaw, then a roll."""
+"""Kinematics of PiPER-X: the hand's pose from the joints, and back in closed form (pitch axes, then yaw, then roll)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ def _pitch(link: np.ndarray) -> float:
 
 
 _PITCH_1, _PITCH_2, _PITCH_3 = _pitch(_UPPER_ARM), _pitch(_FOREARM), _pitch(_WRIST)
+
+
+def forward(side: str, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Position and rotation of the tool centre point in the world, for six joint angles."""
+    rotation, position, anchor = np.eye(3), BASE[side], np.zeros(3)
+    for angle, point, axis in zip(joints, ANCHORS, AXES, strict=True):
+        position = position + rotation @ (point - anchor)
+        rotation = rotation @ _about(axis, angle)
+        anchor = point
+    return position + rotation @ (TCP * HAND_AXIS), rotation @ _HAND_AT_ZERO
 
 
 def solve(side: str, position: np.ndarray, rotation: np.ndarray, near: np.ndarray | None = None) -> np.ndarray | None:

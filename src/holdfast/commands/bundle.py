@@ -1,0 +1,102 @@
+"""`holdfast bundle`: a stage's policy as one folder that can be checked, compared, deployed and taken back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+_HELP = """\
+A bundle is one folder with all that a policy needs to act: weights, normalization, transforms, prompts and rubrics of
+the tasks it knows, the robot it is for, and a SHA-256 of every file. One that was altered or is incomplete does not
+load. LeRobot's own tools load BUNDLE/policy.
+
+  holdfast bundle RUN [--stage K] [--output FOLDER]   write the bundle of a run's stage
+  holdfast bundle verify BUNDLE                       check every byte
+  holdfast bundle diff OLD NEW                        what would change, in words; exit code 1 if anything
+  holdfast bundle deploy BUNDLE --to FOLDER           make it what a robot uses: FOLDER/current
+  holdfast bundle rollback FOLDER                     back to what the robot used before
+"""
+_EXAMPLES = """\
+examples:
+  holdfast bundle runs/kitchen-er --stage 3 --output kitchen-3
+  holdfast bundle diff kitchen-2 kitchen-3
+  holdfast bundle deploy kitchen-3 --to robot && holdfast serve robot/current
+  holdfast bundle rollback robot                      then start `holdfast serve robot/current` again
+"""
+_ACTIONS = ("verify", "diff", "deploy", "rollback")
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast bundle`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast bundle",
+        usage="holdfast bundle RUN [--stage K] [--output FOLDER], or verify, diff, deploy, rollback as below",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if not argv or argv[0] not in _ACTIONS:
+        parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder")
+        parser.add_argument("--stage", type=int, metavar="K", help="the stage; else the last finished one")
+        parser.add_argument("--output", type=Path, metavar="FOLDER", help="the new folder; else bundles/RUN-K")
+        parser.add_argument("--embodiment", help="the robot, where the run's stream is gone: a name or a .toml file")
+        return _make(parser.parse_args(argv))
+    action, words = argv[0], argv[1:]
+    parser.prog = f"holdfast bundle {action}"
+    parser.usage = None
+    return {"verify": _verify, "diff": _diff, "deploy": _deploy, "rollback": _rollback}[action](parser, words)
+
+
+def _make(args: argparse.Namespace) -> int:
+    from holdfast.evaluate.folder import read_run
+    from holdfast.serve.bundle import make
+
+    stage = args.stage if args.stage is not None else read_run(args.run).stages[-1].number
+    output = args.output or Path("bundles") / f"{args.run.resolve().name}-{stage}"
+    bundle = make(args.run, stage, output, args.embodiment)
+    size = sum(path.stat().st_size for path in bundle.path.rglob("*"))
+    print(f"{output}: {size / 2**20:.1f} MiB, knows {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
+    return 0
+
+
+def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path)
+    args = parser.parse_args(words)
+    from holdfast.serve.bundle import load
+
+    bundle = load(args.bundle)
+    print(f"{args.bundle} is whole: {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
+    return 0
+
+
+def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.add_argument("old", metavar="OLD", type=Path)
+    parser.add_argument("new", metavar="NEW", type=Path)
+    args = parser.parse_args(words)
+    from holdfast.serve.bundle import load
+    from holdfast.serve.diff import differences
+
+    found = list(differences(load(args.old), load(args.new)))
+    print("\n".join(found) or "They are the same.")
+    return 1 if found else 0
+
+
+def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path)
+    parser.add_argument("--to", type=Path, metavar="FOLDER", required=True, help="the robot's folder")
+    args = parser.parse_args(words)
+    from holdfast.serve.deploy import deploy
+
+    bundle = deploy(args.bundle, args.to)
+    print(f"{args.to}/current is {bundle.hash} now. Start it: holdfast serve {args.to}/current")
+    return 0
+
+
+def _rollback(parser: argparse.ArgumentParser, words: list[str]) -> int:
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="the robot's folder")
+    args = parser.parse_args(words)
+    from holdfast.serve.deploy import rollback
+
+    bundle = rollback(args.folder)
+    print(f"{args.folder}/current is {bundle.hash} again. Start it: holdfast serve {args.folder}/current")
+    return 0

@@ -1,0 +1,282 @@
+"""`holdfast rollout`: a policy on a robot, real or simulated, with everything that happened written down."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from holdfast.errors import HoldfastError, unknown
+
+if TYPE_CHECKING:
+    from holdfast.evaluate.folder import FinishedStage, Run
+    from holdfast.records import Task
+    from holdfast.robots.asker import Asker
+    from holdfast.robots.client import About, Answerer
+    from holdfast.robots.loop import Conduct
+    from holdfast.robots.robot import Robot
+    from holdfast.robots.session import Book, Report, Session
+
+ROBOTS = ("twin", "piper")
+_AHEAD = 4  # steps: 133 ms at 30 Hz
+_DEADLINE, _FAST_DEADLINE = 0.5, 60.0
+_SECONDS = 60.0
+_HELP = """\
+Run a policy on a robot: the simulated cell (--robot twin), or a pair of PiPER-X arms (--robot piper), same code. The
+policy is asked over the network (--server, see `holdfast serve`), or computed here: --policy FOLDER, or the stage of a
+run (--run RUN --stage K).
+
+Every command passes the limits of joints, speed, acceleration and workspace. Arms that the task does not use stay where
+they are. The next chunk is asked for --ahead steps before --horizon steps of the present one are carried out, so an
+answer that takes less than that costs no time. An answer later than --deadline, or a server that is gone, stops the
+arms: the trial is not valid and not scored, and the next one reconnects.
+
+On real arms Space starts an attempt and ends it, q or Escape stops everything at once; in the twin attempts start by
+themselves. With --run each attempt leaves a video in RUN/rollouts, to be scored with `holdfast score RUN`; the twin
+scores itself, into RUN/trials.sqlite, where trials of one cell must be made alike. --record keeps what was seen and
+sent as a LeRobot dataset. docs/robots.md tells how to wire the arms, and what was never tried on real ones: all of it.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast rollout --task stack_bowls --policy runs/single_arm-er/stages/05-push_box/checkpoint --trials 3
+  holdfast serve bundle &
+  holdfast rollout --task stack_bowls --server ws://127.0.0.1:8000 --record data/rolled_out
+  holdfast rollout --robot piper --config pair.toml --task stack_bowls --server ws://127.0.0.1:8000 \\
+      --run runs/single_arm-er --stage 5 --operator mia --trials 10
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast rollout`."""
+    args = _parser().parse_args(argv)
+    _check(args)
+    args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
+    from holdfast.robots.asker import Asker
+
+    console = Console(highlight=False)
+    run, stage = _stage(args)
+    task = _task(args, run)
+    with ExitStack() as stack:
+        asker = Asker(_answerer(args, stage), args.deadline)
+        stack.callback(asker.close)
+        about = asker.connect()
+        _check_about(args, about, task, stage)
+        conduct = _conduct(args, about, task)
+        if args.dry_run:
+            console.print(_plan(args, about, conduct), soft_wrap=True)
+            return 0
+        session = _session(args, stack, about, asker, conduct, _book(args, run, stage, about, task), console)
+        done = 0
+        for done, report in enumerate(session.run(args.trials), 1):
+            console.print(_line(done, args.trials, report), soft_wrap=True)
+    return 0 if done == args.trials else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.robot not in ROBOTS:
+        raise unknown("robot", args.robot, ROBOTS)
+    if args.server and args.policy:
+        raise HoldfastError("Give --server or --policy, not both.")
+    if not (args.server or args.policy or args.run):
+        raise HoldfastError("Say which policy: --server URL, --policy FOLDER, or --run RUN with --stage K.")
+    if args.policy and args.run:
+        raise HoldfastError("Give --policy, which counts for no run, or --run RUN --stage K, not both.")
+    if (args.robot == "piper") != (args.config is not None):
+        raise HoldfastError("--robot piper needs --config FILE.toml, and only that; see docs/robots.md.")
+    if args.robot == "piper" and args.fast:
+        raise HoldfastError("--fast is for the twin: a real robot has a clock.")
+    if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
+        raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
+    for name in ("trials", "deadline", "seconds"):
+        value = getattr(args, name)
+        if value is not None and value <= 0:
+            raise HoldfastError(f"--{name} must be above 0, got {value}.")
+
+
+def _stage(args: argparse.Namespace) -> tuple[Run | None, FinishedStage | None]:
+    if args.run is None:
+        return None, None
+    from holdfast.evaluate.folder import read_run
+
+    run = read_run(args.run)
+    found = {stage.number: stage for stage in run.stages}
+    number = max(found) if args.stage is None else args.stage
+    if number not in found:
+        raise unknown(f"finished stage of {args.run}", number, found)
+    return run, found[number]
+
+
+def _task(args: argparse.Namespace, run: Run | None) -> Task:
+    from holdfast import catalog
+    from holdfast.twin.tasks import TASKS
+
+    if args.robot == "twin" and args.task not in TASKS:
+        raise unknown("task of the twin", args.task, TASKS)
+    if run is None:
+        return catalog.task(args.task)
+    known = {task.name: task for task in run.tasks}
+    if args.task not in known:
+        raise unknown(f"task of {args.run}", args.task, known)
+    return known[args.task]
+
+
+def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer:
+    from holdfast.robots.client import InProcess, Server
+
+    if args.server:
+        return Server(args.server, _token(args.token_file))
+    from holdfast.embodiment import EMBODIMENTS
+    from holdfast.policies.device import choose_device
+
+    folder = stage.checkpoint if stage else args.policy
+    return InProcess(folder, EMBODIMENTS["piper_x_pair"].names, choose_device(args.device))
+
+
+def _token(file: Path | None) -> str:
+    try:
+        return file.read_text().strip() if file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"--token-file {file} cannot be read: {error}.") from None
+
+
+def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:
+    """What a server says of itself must fit the robot, the task and the run."""
+    from holdfast.embodiment import EMBODIMENTS
+
+    names = EMBODIMENTS["piper_x_pair"].names
+    if about.names != names:
+        raise HoldfastError(f"The policy is for dimensions {list(about.names)}, the robot has {list(names)}.")
+    if about.tasks and task.name not in about.tasks:
+        raise unknown(f"task of the policy at {args.server}", task.name, about.tasks)
+    if stage and about.policy and about.policy != stage.policy:
+        raise HoldfastError(
+            f"{args.server} serves other weights ({about.policy[:12]}) than stage {stage.number} of {args.run} "
+            f"({stage.policy[:12]}). Serve that stage's bundle, or name the stage that is served."
+        )
+
+
+def _conduct(args: argparse.Namespace, about: About, task: Task) -> Conduct:
+    from holdfast.robots.loop import Conduct
+    from holdfast.robots.plan import check_horizon
+    from holdfast.twin.cell import CONTROL_HZ
+    from holdfast.twin.tasks import task_class
+
+    ahead = args.ahead if args.ahead is not None else 0 if args.fast else min(_AHEAD, about.steps - 1)
+    given = task_class(task.name).max_steps / CONTROL_HZ if args.robot == "twin" else _SECONDS
+    return Conduct(
+        task,
+        check_horizon(args.horizon, ahead, about.steps),
+        ahead,
+        args.seconds or given,
+        realtime=not args.fast,
+        seed=args.first_seed,
+    )
+
+
+def _book(args: argparse.Namespace, run: Run | None, stage: FinishedStage | None, about: About, task: Task) -> Book:
+    from holdfast.robots.recorder import Dataset
+    from holdfast.robots.session import Book
+
+    dataset = Dataset(args.record, patient=args.fast) if args.record else None
+    if run is None or stage is None:
+        return Book(policy=about.policy, normalization=about.normalization, operator=args.operator, dataset=dataset)
+    space = stage.normalization.execute(task.name).hash
+    return Book(run.path, stage.number, stage.policy, space, args.operator, dataset)
+
+
+def _session(
+    args: argparse.Namespace,
+    stack: ExitStack,
+    about: About,
+    asker: Asker,
+    conduct: Conduct,
+    book: Book,
+    console: Console,
+) -> Session:
+    from holdfast.robots.keys import NoKeys, Terminal
+    from holdfast.robots.limits import Limits, Workspace
+    from holdfast.robots.session import Session
+
+    robot: Robot
+    if args.robot == "twin":
+        from holdfast.robots.simulated import Simulated
+
+        robot, space = Simulated(conduct.task.name, about.cameras, args.level), Workspace()
+    else:
+        from holdfast.robots.wrapped import read_pair
+
+        robot, space = read_pair(args.config)
+    stack.callback(robot.close)
+    if book.dataset:
+        stack.enter_context(book.dataset)
+    keys = stack.enter_context(Terminal()) if sys.stdin.isatty() else NoKeys()
+    limits = Limits(robot.embodiment, space)
+    return Session(robot, asker, limits, conduct, keys, book, console.print, by_key=args.robot == "piper")
+
+
+def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
+    """What would happen, in words."""
+    task = conduct.task
+    views = ", ".join(f"{name} {height}x{width}" for name, (height, width) in about.cameras.items())
+    source = args.server or args.policy or f"stage {args.stage or 'last'} of {args.run}"
+    lines = [
+        f"robot     {args.robot}, {args.trials} attempts of at most {conduct.seconds:g} s",
+        f"task      {task.name}: {task.instruction} (arms: {', '.join(task.arms)})",
+        f"policy    {source}; looks through {views}",
+        f"chunks    {conduct.horizon} of {about.steps} steps carried out, the next asked for {conduct.ahead} ahead",
+        f"watchdog  arms stop when an answer takes more than {args.deadline:g} s",
+        f"video     {args.run / 'rollouts' if args.run else 'none: no --run'}",
+        f"dataset   {args.record or 'none: no --record'}",
+    ]
+    return "\n".join(lines)
+
+
+def _line(number: int, trials: int, report: Report) -> str:
+    trial, outcome = report.trial, report.outcome
+    said = (
+        f"score {trial.score:.0f} of 100" if trial.score is not None else "to be scored" if trial.valid else "not valid"
+    )
+    limited = ", ".join(f"{reason} {count}" for reason, count in outcome.limited.items())
+    lines = [
+        f"attempt {number} of {trials}: {said}, {trial.seconds:.1f} s. {outcome.why}".rstrip(),
+        f"  steps changed: {limited}" if limited else "",
+        f"  {outcome.slow} of {outcome.steps} steps took longer than they should" if outcome.slow else "",
+        f"  {report.folder}" if report.folder else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast rollout",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--robot", default="twin", help="twin, or piper (twin)")
+    add("--config", type=Path, metavar="FILE", help="ports and cameras of the PiPER-X pair, a TOML file")
+    add("--task", required=True, help="name of the task to attempt")
+    add("--server", metavar="URL", help="policy server, like ws://127.0.0.1:8000")
+    add("--token-file", "--token_file", type=Path, metavar="FILE", help="holds the server's secret")
+    add("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy, computed here")
+    add("--device", default="auto", help="where a policy is computed here: auto, cpu, cuda (auto)")
+    add("--run", type=Path, metavar="RUN", help="run whose stage is tried; attempts are written down there")
+    add("--stage", type=int, metavar="K", help="stage of the run (its last)")
+    add("--operator", default=os.environ.get("USER", ""), help="who is watching (the user)")
+    add("--trials", type=int, default=1, help="attempts (1)")
+    add("--first-seed", "--first_seed", type=int, default=0, help="of the layouts in the twin, and of the noise (0)")
+    add("--level", default="standard", help="how far objects stray in the twin: nominal, easy, standard, wide")
+    add("--horizon", type=int, metavar="H", help="steps of a chunk to carry out (all but those asked ahead)")
+    add("--ahead", type=int, help=f"steps to ask before those are over ({_AHEAD}; 0 with --fast)")
+    add("--deadline", type=float, help=f"seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")
+    add("--seconds", type=float, help=f"most for an attempt (the task's own in the twin, else {_SECONDS})")
+    add("--fast", action="store_true", help="the twin as fast as it can, waiting for every answer; repeatable")
+    add("--record", type=Path, metavar="DIR", help="new LeRobot dataset to write")
+    add("--dry-run", "--dry_run", action="store_true", help="check everything, say what would be done, move nothing")
+    return parser

@@ -1,0 +1,119 @@
+"""`holdfast score RUN [RUN...]`: the page on which people score attempts, and what goes in and out of it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.evaluate.folder import Run
+    from holdfast.metrics import Agreement
+
+_HELP = """\
+Serve a page on which people watch attempts, on the robot or on video, and tick the rubric; with keys, or on a tablet.
+
+What comes next is drawn at random over the checkpoints of all RUNs, and the page never says whose attempt it is. On the
+robot, one layout of a task is tried with every checkpoint before the next; RUN/next.json tells whoever drives it which
+checkpoint to load. Attempts that `holdfast rollout` has filmed (RUN/rollouts/) wait as videos; when all have their
+score, the page offers videos that others, or the twin, have scored, to measure agreement.
+
+Every tick is on disk at once, in RUN/scoring.sqlite. A saved sheet is an ordinary trial in RUN/trials.sqlite, so
+metrics and report need nothing more; taking it back adds an entry, and no entry is ever changed. A second opinion on
+the same video is kept as a rating and does not count as a trial.
+
+The page is served on this machine only. With --host 0.0.0.0 others reach it too, and must know the token.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast score runs/single_arm-er
+  holdfast score runs/single_arm-er runs/single_arm-sequential --trials 10 --operator Ada
+  holdfast score runs/single_arm-er --host 0.0.0.0 --token-file token     for tablets in the lab
+  holdfast score runs/single_arm-er --agreement                           Cohen's kappa of every two raters
+  holdfast score runs/single_arm-er --export trials.csv
+  holdfast score runs/single_arm-er --import paper.csv                    task, stage, when, operator, milestones
+
+docs/scoring.md shows how a day of scoring goes.
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast score`."""
+    args = _parser().parse_args(argv)
+    if args.trials < 0:
+        raise HoldfastError(f"--trials must be at least 0, got {args.trials}.")
+    if not 0 <= args.port < 65536:
+        raise HoldfastError(f"--port must be between 0 and 65535, got {args.port}.")
+
+    from holdfast.evaluate.folder import read_run
+
+    runs = [read_run(folder) for folder in args.runs]
+    if args.export:
+        from holdfast.serve.console.exchange import export
+
+        print(f"{export(runs, args.export)} trials written to {args.export}")
+    elif args.read:
+        from holdfast.serve.console.exchange import read
+
+        found, new = read(runs, args.read)
+        print(f"{found} trials in {args.read}, {new} of them new")
+    elif args.agreement:
+        _show_agreement(runs)
+    else:
+        from holdfast.serve.console.server import serve
+
+        serve(runs, args.trials, args.operator, args.host, args.port, args.token_file)
+    return 0
+
+
+def _show_agreement(runs: list[Run]) -> None:
+    from holdfast.serve.console.desk import Desk
+    from holdfast.serve.console.view import pairs
+
+    desk = Desk(runs, target=0)
+    found = pairs(desk)
+    desk.close()
+    console = Console(highlight=False)
+    if not found:
+        console.print("No video was rated by two yet. `holdfast score RUN` offers videos that others have scored.")
+    for pair in found:
+        console.print(f"[bold]{escape(' and '.join(pair.raters))}[/], {pair.videos} videos rated by both")
+        table = Table("milestone", box=SIMPLE_HEAD, show_edge=False)
+        for name in ("judged", "same answer", "kappa"):
+            table.add_column(name, justify="right")
+        for name, agreement in (("all milestones", pair.overall), *pair.milestones.items()):
+            table.add_row(escape(name), *_row(agreement))
+        console.print(table)
+
+
+def _row(agreement: Agreement) -> tuple[str, str, str]:
+    kappa = f"{agreement.kappa:.2f}" if agreement.kappa is not None else agreement.why
+    return str(agreement.count), f"{100 * (agreement.observed or 0):.0f} %", kappa
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast score",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("runs", type=Path, metavar="RUN", nargs="+", help="a run's folder")
+    add("--trials", type=int, default=20, help="trials wanted of each cell on the robot (20)")
+    add("--operator", default="", metavar="NAME", help="the name that the page offers")
+    add("--host", default="127.0.0.1", help="address to serve on (127.0.0.1: this machine only)")
+    add("--port", type=int, default=8765, help="port to serve on (8765; 0 takes a free one)")
+    add("--token-file", type=Path, metavar="F", help="file with the token that pages must know")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--agreement", action="store_true", help="print how far raters agree, and serve nothing")
+    one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that stand as CSV")
+    one.add_argument("--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV, each once")
+    return parser

@@ -1,0 +1,36 @@
+"""Adapters of low rank for GPUs that cannot hold the gradients of all weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from holdfast.errors import HoldfastError
+
+# Matrices of all layers, of what reads and of what acts.
+TARGETS = r".*layers\.\d+\.(self_attn\.(q|k|v|o|out)_proj|mlp\.(gate_proj|up_proj|down_proj|fc1|fc2))"
+
+
+def add_adapters(network: nn.Module, rank: int, frozen: torch.dtype) -> None:
+    """Freeze a network in the given precision and put fp32 adapters beside its layers' matrices.
+
+    What is small and lies outside the layers (projections of actions and time) goes on learning as a whole.
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError:
+        raise HoldfastError(
+            "--policy.lora_rank needs the package peft. Install it with: pip install 'holdfast[pi]'"
+        ) from None
+    small = [p for name, p in network.named_parameters() if name.startswith(("action_", "time_"))]
+    network.requires_grad_(False)
+    inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=rank, target_modules=TARGETS), network)
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d) and not name.startswith(("action_", "time_")):
+            module.to(torch.float32 if ".lora_" in name else frozen)
+    for parameter in small:
+        parameter.requires_grad_(True)
+    last = network.get_submodule("paligemma_with_expert.paligemma.model.language_model.layers")[-1]  # type: ignore[index]
+    for name, parameter in last.named_parameters():
+        if "lora_" in name and not any(used in name for used in ("k_proj", "v_proj")):
+            parameter.requires_grad_(False)

@@ -1,0 +1,159 @@
+"""pi0.5: images and words become keys and values; noise becomes actions by following a velocity that looks at them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
+from holdfast.policies.pi05.gemma import Expert, ExpertLayer, Extent, Gemma, TimedNorm, extent, reading, waves
+from holdfast.policies.pi05.memory import Plan, plan, run
+from holdfast.policies.pi05.vision import VisionTower, named
+
+START_STD = 0.02  # of random weights, as in Gemma
+SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
+
+
+class Prefix(NamedTuple):
+    """What was read: every layer's keys and values [B, length, 1, head_dim], and how much of them is real."""
+
+    memories: list[tuple[Tensor, Tensor]]
+    counts: Tensor
+    real: Extent
+
+
+class Pi05Network(nn.Module):
+    """Velocity of an action chunk, given images and a prompt."""
+
+    def __init__(self, config: Pi05FastConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.expert_width
+        self.paligemma_with_expert = named(
+            paligemma=reading(VisionTower(config), Gemma(config), config), gemma_expert=named(model=Expert(config))
+        )
+        self.action_in_proj = nn.Linear(config.max_action_dim, width)
+        self.action_out_proj = nn.Linear(width, config.max_action_dim)
+        self.time_mlp_in = nn.Linear(width, width)
+        self.time_mlp_out = nn.Linear(width, width)
+        self._plans: dict[tuple[int, int, int], Plan] = {}
+
+    @property
+    def vision(self) -> VisionTower:
+        """The vision tower."""
+        return cast(VisionTower, self.get_submodule("paligemma_with_expert.paligemma.model.vision_tower.vision_model"))
+
+    @property
+    def projector(self) -> nn.Linear:
+        """From the vision tower's tokens to Gemma's."""
+        return cast(nn.Linear, self.get_submodule("paligemma_with_expert.paligemma.model.multi_modal_projector.linear"))
+
+    @property
+    def language(self) -> Gemma:
+        """Gemma 2B."""
+        return cast(Gemma, self.get_submodule("paligemma_with_expert.paligemma.model.language_model"))
+
+    @property
+    def expert(self) -> Expert:
+        """The action expert."""
+        return cast(Expert, self.get_submodule("paligemma_with_expert.gemma_expert.model"))
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        """All layers: what is compiled, sharded and computed twice as one."""
+        return [*self.vision.layers, *self.language.layers, *self.expert.layers]
+
+    def compile_layers(self) -> None:
+        """Let every layer be compiled when it is first called; layers of a kind share what was compiled."""
+        torch._dynamo.config.recompile_limit = max(SHAPES, torch._dynamo.config.recompile_limit)
+        for layer in self.layers:
+            layer.compile(dynamic=False)
+
+    def start_at_random(self) -> None:
+        """Weights for a start from nothing: the expert's gates open, so that it begins as a plain transformer."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
+                nn.init.normal_(module.weight, std=START_STD)
+            if isinstance(module, nn.Linear | nn.Conv2d) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        for module in self.modules():
+            if isinstance(module, TimedNorm):
+                nn.init.zeros_(module.dense.weight)
+                module.dense.bias.data.chunk(3)[2].fill_(1.0)
+
+    def read(self, images: Tensor, tokens: Tensor, words: Tensor | None) -> Prefix:
+        """Run everything that does not depend on the actions.
+
+        Args:
+            images: All cameras [B, cameras, 3, S, S], values in [-1, 1].
+            tokens: The prompt, padded at its end [B, length].
+            words: Which tokens are the prompt's [B, length], bool; None where all are.
+        """
+        rows, cameras = images.shape[:2]
+        twice = self._plan(rows, cameras, tokens.shape[1])
+        seen = self.vision.embeddings(images.flatten(0, 1))
+        for number, layer in enumerate(self.vision.layers):
+            seen = run(layer, number < twice.vision, seen)
+        seen = self.projector(self.vision.post_layernorm(seen)).reshape(rows, -1, self.config.width)
+        said = self.language.embed_tokens(tokens) * math.sqrt(self.config.width)
+        x = torch.cat([seen, said.to(seen.dtype)], 1)
+        if words is None:
+            counts, real = torch.full((rows,), x.shape[1], device=x.device), Extent()
+        else:
+            counts = seen.shape[1] + words.sum(1)
+            real = extent(counts, x.shape[1])
+        by = waves(torch.arange(x.shape[1], device=x.device), self.config.head_dim)
+        memories = []
+        for number, layer in enumerate(self.language.layers):
+            x, keys, values = run(layer, number < twice.language, x, by, real)
+            memories.append((keys, values))
+        return Prefix(memories, counts, real)
+
+    def velocity(self, prefix: Prefix, noisy: Tensor, time: Tensor) -> Tensor:
+        """Where noisy actions [B, chunk, max_action_dim] flow at time [B], from 1 (noise) to 0 (actions); fp32."""
+        with torch.autocast(noisy.device.type, enabled=False):  # small, and the ends of the road: exact
+            x = self.action_in_proj(noisy.float())
+            moment = F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(self._embed_time(time)))))
+        by = waves(prefix.counts[:, None] + torch.arange(x.shape[1], device=x.device), self.config.head_dim)
+        for layer, (keys, values) in zip(self.expert.layers, prefix.memories, strict=True):
+            x = cast(ExpertLayer, layer)(x, moment, by, keys, values, prefix.real)
+        x, _ = self.expert.norm(x, moment)
+        with torch.autocast(noisy.device.type, enabled=False):
+            return cast(Tensor, self.action_out_proj(x.float()))
+
+    def forward(
+        self, images: Tensor, tokens: Tensor, words: Tensor | None, actions: Tensor, noise: Tensor, time: Tensor
+    ) -> Tensor:
+        """Squared error of the velocity at the given noise and time, unreduced [B, chunk, max_action_dim]."""
+        blend = torch.lerp(actions, noise, time[:, None, None])
+        prefix = self.read(images, tokens, words)
+        return (self.velocity(prefix, blend, time) - (noise - actions)).square()
+
+    def act(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
+        """Let actions [B, chunk, max_action_dim] flow out of noise in Euler steps."""
+        prefix = self.read(images, tokens, words)
+        steps, x = self.config.num_inference_steps, noise
+        for step in range(steps):
+            time = torch.full((len(x),), 1 - step / steps, device=x.device)
+            x = x - self.velocity(prefix, x, time) / steps
+        return x
+
+    def _embed_time(self, time: Tensor) -> Tensor:
+        """Waves of the time, in double precision: the fastest turns 250 times a unit."""
+        config = self.config
+        share = torch.linspace(0, 1, config.expert_width // 2, dtype=torch.float64, device=time.device)
+        period = config.min_period * (config.max_period / config.min_period) ** share
+        angle = 2 * math.pi / period * time[:, None]
+        return torch.cat([angle.sin(), angle.cos()], 1).float()
+
+    def _plan(self, rows: int, cameras: int, words: int) -> Plan:
+        if not (self.training and torch.is_grad_enabled()):
+            return Plan(0, 0)
+        key = rows, cameras, words
+        if key not in self._plans:
+            self._plans[key] = plan(self.config, self, *key)
+        return self._plans[key]

@@ -1,0 +1,185 @@
+"""From a dataset's batch, or a robot's observation, to what pi0.5 reads, and back to commands."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from lerobot.configs import FeatureType, PipelineFeatureType, PolicyFeature
+from lerobot.lerobot_types import EnvTransition, TransitionKey
+from lerobot.processor import (
+    AbsoluteActionsProcessorStep,
+    PolicyAction,
+    PolicyProcessorPipeline,
+    ProcessorStep,
+    ProcessorStepRegistry,
+    RelativeActionsProcessorStep,
+    make_default_policy_processor_steps,
+    make_policy_processor_pipelines,
+)
+from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS, OBS_STATE
+from torch import Tensor
+
+from holdfast.errors import HoldfastError
+from holdfast.policies.device import send
+from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
+
+# Lower edges of the 256 bins of a normalized state, as LeRobot and openpi have them.
+BINS = np.linspace(-1, 1, 256 + 1)[:-1]
+
+
+@lru_cache(maxsize=4)
+def load_tokenizer(name: str) -> Any:
+    """PaliGemma's tokenizer, or another of its kind, from a local folder or the hub."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise HoldfastError(
+            "pi05_fast needs the package transformers. Install it with: pip install 'holdfast[pi]'"
+        ) from None
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise HoldfastError(
+            f"The tokenizer {name!r} could not be loaded: {reason} It is PaliGemma's: open "
+            f"https://huggingface.co/{PALIGEMMA}, accept its licence, then run `hf auth login`. Without network, "
+            f"download its tokenizer files elsewhere (`hf download {PALIGEMMA} --include 'token*' 'special*' "
+            "--local-dir FOLDER`) and give --policy.tokenizer_name=FOLDER."
+        ) from None
+
+
+def prompts(tasks: list[str], state: np.ndarray | None) -> list[str]:
+    """The texts pi0.5 was trained on: with the state's bins, or the instruction alone."""
+    clean = [task.strip().replace("_", " ").replace("\n", " ") for task in tasks]
+    if state is None:
+        return [f"{task}\n" for task in clean]
+    bins = np.digitize(state, BINS) - 1
+    return [f"Task: {task}, State: {' '.join(map(str, row))};\nAction: " for task, row in zip(clean, bins, strict=True)]
+
+
+@ProcessorStepRegistry.register("pi05_fast_prompt")
+@dataclass
+class Pi05PromptProcessorStep(ProcessorStep):
+    """Writes every sample's prompt as tokens and a mask of the real ones.
+
+    In training, prompts of one length stay as they are, without a mask; others are padded to a multiple of `bucket`. An
+    observation without actions is padded to the full length: what a robot is told must not depend on the prompts of
+    the others in its batch, not even in the last bit.
+    """
+
+    tokenizer_name: str = PALIGEMMA
+    max_length: int = 200
+    bucket: int = 16
+    state_in_prompt: bool = True
+    _known: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        load_tokenizer(self.tokenizer_name)
+
+    def __call__(self, transition: EnvTransition) -> EnvTransition:
+        """Add tokens [B, length] (int64), and where some are padding their mask (bool, true for words)."""
+        observation = dict(transition[TransitionKey.OBSERVATION])
+        state = observation[OBS_STATE]
+        tasks = self._tasks(transition, len(state))
+        texts = prompts(tasks, state.float().cpu().numpy() if self.state_in_prompt else None)
+        rows = self._tokenize(texts)
+        longest, shortest = max(map(len, rows)), min(map(len, rows))
+        length = self.max_length
+        training = transition.get(TransitionKey.ACTION) is not None
+        if training:
+            padded = -(-longest // self.bucket) * self.bucket if shortest < longest else longest
+            length = min(self.max_length, padded)
+        tokens = torch.zeros(len(rows), length, dtype=torch.int64)
+        words = torch.zeros(len(rows), length, dtype=torch.bool)
+        for place, row in enumerate(rows):
+            tokens[place, : len(row)] = torch.tensor(row)
+            words[place, : len(row)] = True
+        observation[OBS_LANGUAGE_TOKENS] = send(tokens, state.device)
+        if shortest < length or not training:
+            observation[OBS_LANGUAGE_ATTENTION_MASK] = send(words, state.device)
+        out = transition.copy()
+        out[TransitionKey.OBSERVATION] = observation
+        return out
+
+    def _tokenize(self, texts: list[str]) -> list[list[int]]:
+        if self.state_in_prompt:  # hardly any text comes twice
+            return self._encode(texts)
+        new = sorted(set(texts) - self._known.keys())
+        if new:
+            self._known.update(zip(new, self._encode(new), strict=True))
+        return [self._known[text] for text in texts]
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        tokenizer = load_tokenizer(self.tokenizer_name)
+        rows: list[list[int]] = tokenizer(texts, max_length=self.max_length, truncation=True)["input_ids"]
+        return rows
+
+    def _tasks(self, transition: EnvTransition, rows: int) -> list[str]:
+        task = (transition.get(TransitionKey.COMPLEMENTARY_DATA) or {}).get("task")
+        tasks = [task] if isinstance(task, str) else list(task or [])
+        if not tasks or not all(isinstance(text, str) for text in tasks):
+            raise HoldfastError(f"pi05_fast needs the instruction of every sample under 'task', got {task!r}.")
+        if len(tasks) == 1:
+            return tasks * rows
+        if len(tasks) != rows:
+            raise HoldfastError(f"Got {len(tasks)} instructions under 'task' for a batch of {rows}.")
+        return tasks
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what a checkpoint stores of this step."""
+        return {name: value for name, value in asdict(self).items() if not name.startswith("_")}
+
+    def transform_features(
+        self, features: dict[PipelineFeatureType, dict[str, PolicyFeature]]
+    ) -> dict[PipelineFeatureType, dict[str, PolicyFeature]]:
+        """Declare the two features this step adds."""
+        added = PolicyFeature(type=FeatureType.LANGUAGE, shape=(self.max_length,))
+        observation = features.get(PipelineFeatureType.OBSERVATION, {})
+        language = {OBS_LANGUAGE_TOKENS: added, OBS_LANGUAGE_ATTENTION_MASK: added}
+        return {**features, PipelineFeatureType.OBSERVATION: {**observation, **language}}
+
+
+def make_pi05_fast_pre_post_processors(
+    config: Pi05FastConfig, dataset_stats: dict[str, dict[str, Tensor]] | None = None
+) -> tuple[
+    PolicyProcessorPipeline[dict[str, Any], dict[str, Any]],
+    PolicyProcessorPipeline[PolicyAction, PolicyAction],
+]:
+    """Build the pipelines before and after the policy.
+
+    Args:
+        config: The policy's configuration, features included.
+        dataset_stats: Per feature `q01` and `q99`; those of `action` are of the relative actions when
+            `config.use_relative_actions` holds.
+
+    Returns:
+        Pre-processor (batch to batch) and post-processor (action to action).
+    """
+    steps = make_default_policy_processor_steps(config, dataset_stats)
+    relative = RelativeActionsProcessorStep(
+        enabled=config.use_relative_actions,
+        exclude_joints=config.relative_exclude_joints,
+        action_names=config.action_feature_names,
+    )
+    prompt = Pi05PromptProcessorStep(
+        config.tokenizer_name, config.tokenizer_max_length, config.prompt_bucket, config.state_in_prompt
+    )
+    return make_policy_processor_pipelines(
+        input_steps=[
+            steps.rename_observations,
+            steps.add_batch_dim,
+            relative,
+            steps.normalize,
+            prompt,
+            steps.to_device,
+        ],
+        output_steps=[
+            steps.unnormalize,
+            AbsoluteActionsProcessorStep(enabled=config.use_relative_actions, relative_step=relative),
+            steps.to_cpu,
+        ],
+    )

@@ -1,0 +1,115 @@
+"""The border to LeRobot's own `pi05`: start from a folder it saved, and write one it loads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import draccus
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError
+from lerobot.configs import FeatureType, PolicyFeature, PreTrainedConfig
+from lerobot.policies.pi05.configuration_pi05 import PI05Config
+
+from holdfast.errors import HoldfastError
+from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
+from holdfast.policies.pi05.weights import FILE
+
+CONFIG, PRE = "config.json", "policy_preprocessor.json"
+OURS = "pi05_fast"
+# Of a stock config these say where and how it ran, not what it computes; its features come with the dataset.
+LEFT = {"type", "device", "input_features", "output_features", "normalization_mapping", "pretrained_path", "repo_id"}
+
+
+def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> Any:
+    """The config of a `pi05_fast` that starts from a folder or hub id of ours, of LeRobot's `pi05` or of openpi.
+
+    Args:
+        path: Where the weights are.
+        options: What the user set, by field.
+        cameras: Keys of the dataset's cameras. Where the folder knows the same, they keep its order.
+    """
+    stored = _read_config(path)
+    if stored.get("type") == OURS:
+        return PreTrainedConfig.from_pretrained(path, cli_overrides=[f"--{k}={v}" for k, v in options.items()])
+    if stored.get("type", "pi05") != "pi05":
+        raise HoldfastError(f"{path} holds a policy of type {stored['type']!r}; pi05_fast starts from pi05 or openpi.")
+    if stored.get("time_sampling_beta_beta", 1.0) != 1.0:
+        raise HoldfastError(f"{path} draws times with beta={stored['time_sampling_beta_beta']}; only 1 is known here.")
+    known = {field.name for field in fields(Pi05FastConfig)} - LEFT
+    taken = {key: json.dumps(value) for key, value in stored.items() if key in known and value is not None}
+    config = draccus.parse(Pi05FastConfig, args=[f"--{k}={v}" for k, v in {**taken, **options}.items()])
+    remembered = stored.get("input_features") or {}
+    if {key for key, feature in remembered.items() if feature["type"] == "VISUAL"} == set(cameras):
+        config.input_features = {
+            key: PolicyFeature(FeatureType[feature["type"]], tuple(feature["shape"]))
+            for key, feature in remembered.items()
+        }
+    return config
+
+
+def write_stock(folder: Path, output: Path) -> None:
+    """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights, described in other words."""
+    config = PreTrainedConfig.from_pretrained(folder, cli_overrides=["--device=cpu"])
+    if config.type != OURS:
+        raise HoldfastError(
+            f"{folder} holds a policy of type {config.type!r}, not {OURS}: stock LeRobot reads it as is."
+        )
+    if not config.state_in_prompt:
+        raise HoldfastError(
+            f"{folder} was trained without the state in its prompt (--policy.state_in_prompt=false). LeRobot's pi05 "
+            "always writes it there, so it would act on prompts never seen. Load the folder with pi05_fast."
+        )
+    shared = {field.name for field in fields(PI05Config)} & {field.name for field in fields(Pi05FastConfig)}
+    stock = PI05Config(**{name: getattr(config, name) for name in shared})
+    output.mkdir(parents=True, exist_ok=True)
+    stock._save_pretrained(output)
+    for file in folder.iterdir():
+        if file.name.startswith("policy_") or file.name == FILE:
+            shutil.copy2(file, output / file.name)
+    pipeline = json.loads((folder / PRE).read_text())
+    pipeline["steps"] = [new for step in pipeline["steps"] for new in _stock_steps(step, config)]
+    (output / PRE).write_text(json.dumps(pipeline, indent=2))
+
+
+def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
+    """LeRobot writes the prompt in one step and tokenizes it in the next."""
+    if step.get("registry_name") != "pi05_fast_prompt":
+        return [step]
+    tokenizer = {
+        "tokenizer_name": config.tokenizer_name or PALIGEMMA,
+        "max_length": config.tokenizer_max_length,
+        "task_key": "task",
+        "padding_side": "right",
+        "padding": "max_length",
+        "truncation": True,
+    }
+    # LeRobot stores no settings of its prompt's step, whose defaults are these.
+    return [
+        {"registry_name": "pi05_prepare_state_tokenizer_processor_step", "config": {}},
+        {"registry_name": "tokenizer_processor", "config": tokenizer},
+    ]
+
+
+def _read_config(path: str) -> dict[str, Any]:
+    """What a folder or hub id says about itself; openpi's say nothing that is needed."""
+    local = Path(path)
+    if local.is_file():
+        local = local.parent
+    file = local / CONFIG
+    if not local.exists():
+        try:
+            file = Path(hf_hub_download(path, CONFIG))
+        except EntryNotFoundError:
+            return {}
+        except Exception as error:
+            reason = str(error).strip().split("\n")[0]
+            raise HoldfastError(f"{path} is neither a folder here nor to be had from the hub: {reason}") from None
+    if not file.exists():
+        return {}
+    content: dict[str, Any] = json.loads(file.read_text())
+    return content if "type" in content else {}

@@ -1,0 +1,157 @@
+"""The filter between a policy and the arms: whatever comes in, what goes out is a small step to a permitted pose.
+
+A command is the last command plus a move. Every rule is a range of moves that contains the move 0, so standing still is
+always permitted, the rules can be applied one after the other, and shortening a move breaks none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.embodiment import Embodiment
+from holdfast.errors import HoldfastError
+from holdfast.twin import ik
+from holdfast.twin.arm import SIDES, TCP, TCP_TO_TIP
+
+LEAD = 3  # a joint is told to be at most as far from where it is as so many of its fastest steps
+RISE = 3  # and it takes so many steps to reach its fastest; a policy that swings from side to side is damped
+_SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)  # of a move, tried until the hand stays in the workspace
+_FINGER = 0.008  # thickness of a finger
+_TOLERANCE = 0.05  # rad or m: a joint resting on its stop may measure a little beyond it
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is sent: a pose, the move that led to it, and which rule changed which dimensions on the way."""
+
+    pose: np.ndarray
+    move: np.ndarray
+    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The box in which fingertips and wrists stay: x away from the arms, y to their left, z up from the table (m).
+
+    Tips may be told to be 1 cm below the table, so that cloth can be pressed down.
+    """
+
+    low: tuple[float, float, float] = (0.0, -0.60, -0.01)
+    high: tuple[float, float, float] = (0.66, 0.60, 0.60)
+
+    def __post_init__(self) -> None:
+        if len(self.low) != 3 or len(self.high) != 3 or not all(np.less(self.low, self.high)):
+            raise HoldfastError(f"A workspace needs three numbers low < high, got {self.low} and {self.high}.")
+
+    def shift(self, side: str, arm: np.ndarray) -> np.ndarray:
+        """How a hand must be moved to be inside; zeros where it is. `arm` holds six angles and the opening."""
+        position, rotation = ik.forward(side, arm[:6])
+        approach, across = rotation[:, 2], rotation[:, 1] * (arm[6] / 2 + _FINGER)
+        tip = position + TCP_TO_TIP * approach
+        points = np.array([tip - across, tip + across, position - TCP * approach])
+        up = np.maximum(self.low - points.min(axis=0), 0)
+        return np.where(up > 0, up, np.minimum(self.high - points.max(axis=0), 0))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The rules of one robot. Without a workspace hands may go wherever the joints let them."""
+
+    embodiment: Embodiment
+    workspace: Workspace | None = None
+
+    def __post_init__(self) -> None:
+        if self.workspace and self.embodiment.arms != SIDES:
+            raise HoldfastError(
+                f"A workspace is known for PiPER-X pairs with arms {list(SIDES)} only, not for "
+                f"{self.embodiment.name!r} with arms {list(self.embodiment.arms)}."
+            )
+
+    def start(self, measured: np.ndarray) -> Command:
+        """The command that leaves a robot where it is; refused where it measures something impossible."""
+        lower, upper = self.embodiment.state_range()
+        pose = np.clip(measured, lower, upper)
+        wrong = ~(np.abs(pose - measured) <= _TOLERANCE)  # written so that NaN is wrong too
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise HoldfastError(
+                f"{self.embodiment.names[i]} measures {measured[i]:.3f}, outside its limits {lower[i]:.3f} to "
+                f"{upper[i]:.3f}. Move the arm back by hand, or check its zero, and start again."
+            )
+        return Command(pose, np.zeros_like(pose))
+
+    def hold(self, last: Command, reason: str) -> Command:
+        """Stay where the last command led."""
+        return Command(last.pose, np.zeros_like(last.pose), {reason: self.embodiment.names})
+
+    def step(self, last: Command, measured: np.ndarray, wanted: np.ndarray) -> Command:
+        """The nearest permitted command to the wanted pose.
+
+        Args:
+            last: The command before.
+            measured: Where the robot is.
+            wanted: Where the policy wants it, whatever that may be.
+        """
+        wanted = np.asarray(wanted, dtype=float)
+        if wanted.shape != last.pose.shape or not (np.isfinite(wanted).all() and np.isfinite(measured).all()):
+            return self.hold(last, "not finite")
+        move, reasons = wanted - last.pose, {}
+        low, high = np.full_like(move, -np.inf), np.full_like(move, np.inf)
+        for reason, least, most in self._rules(last, measured):
+            low, high = np.maximum(low, least), np.minimum(high, most)
+            clipped = np.clip(move, low, high)
+            if (clipped != move).any():
+                reasons[reason] = self._names(clipped != move)
+            move = clipped
+        kept = self._within(last.pose, move, low, high)
+        if (kept != move).any():
+            reasons["workspace"] = self._names(kept != move)
+        return Command(np.clip(last.pose + kept, *self.embodiment.state_range()), kept, reasons)
+
+    def _rules(self, last: Command, measured: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """A name, the least and the most move of each rule."""
+        lower, upper = self.embodiment.state_range()
+        fastest = np.array([d.fastest for d in self.embodiment.dimensions])
+        joint = np.array([d.kind == "joint" for d in self.embodiment.dimensions])
+        yield "joint limit", lower - last.pose, upper - last.pose
+        yield "speed", -fastest, fastest
+        # Fingers close on things: they are light, and what they are told may be far from where the thing stops them.
+        rise = np.where(joint, fastest / RISE, np.inf)
+        yield "acceleration", np.minimum(last.move, 0) - rise, np.maximum(last.move, 0) + rise
+        lead = np.where(joint, LEAD * fastest, np.inf)
+        ahead = last.pose - measured
+        yield "lead", np.minimum(-lead - ahead, 0), np.maximum(lead - ahead, 0)
+
+    def _within(self, pose: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """The move, changed for every arm that would leave the workspace with it."""
+        if self.workspace is None:
+            return move
+        kept = move.copy()
+        for i, side in enumerate(SIDES):
+            arm = slice(7 * i, 7 * i + 7)
+            kept[arm] = self._arm_within(self.workspace, side, pose[arm], move[arm], low[arm], high[arm])
+        return kept
+
+    @staticmethod
+    def _arm_within(
+        space: Workspace, side: str, pose: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> np.ndarray:
+        shift = space.shift(side, pose + move)
+        if not shift.any():
+            return move
+        # Slide along the wall instead of sticking to it.
+        position, rotation = ik.forward(side, (pose + move)[:6])
+        angles = ik.solve(side, position + shift, rotation, pose[:6])
+        if angles is not None:
+            move = np.clip([*(angles - pose[:6]), move[6]], low, high)
+        most = np.abs(space.shift(side, pose)) + 1e-9  # a hand that is outside already may only come nearer
+        for share in _SHARES:
+            if (np.abs(space.shift(side, pose + share * move)) <= most).all():
+                break
+        return share * move
+
+    def _names(self, which: np.ndarray) -> tuple[str, ...]:
+        return tuple(name for name, changed in zip(self.embodiment.names, which, strict=True) if changed)

@@ -1,0 +1,230 @@
+"use strict";
+// The sheet and the server: what is said, what is sent, what comes next. draw.js shows it.
+
+// Not randomUUID: browsers lend that to secure addresses only, and a tablet comes by plain http.
+const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const MARKS = ["milestone", "penalty", "final", "invalid", "note", "clock"];
+const LETTERS = "asdghjkl";
+
+let operator = "", tab = "", attempt = null, progress = null, armed = false;
+let offline = false, sending = false, asking = false;
+let unsent = kept.get("unsent", []); // events in order; each is sent until the server has it, and it takes each once
+
+// ------------------------------------------------------------------ the server
+async function call(path, body) {
+  const sent = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const answer = await fetch(path, { ...(body && sent), signal: AbortSignal.timeout(8000) });
+  if (answer.status === 401) throw new Error("The server wants its token: open the address that it printed.");
+  const content = await answer.json();
+  if (answer.status === 422) return { refused: content.message ?? "The server does not understand this page. Load it again." };
+  if (!answer.ok) throw new Error(content.message);
+  return content;
+}
+
+/** Ask until there is an answer. */
+async function insist(path, body) {
+  for (;;) {
+    try {
+      const answer = await call(path, body);
+      setOffline(false);
+      return answer;
+    } catch (error) {
+      setOffline(true, error.message);
+      await new Promise((done) => { setTimeout(done, 500); });
+    }
+  }
+}
+
+function setOffline(value, reason = "") {
+  const changed = offline !== value;
+  offline = value;
+  const count = unsent.length;
+  $("state").className = `state ${offline ? "bad" : "good"}`;
+  $("state").textContent = offline ? `offline, ${count} unsent` : count ? `sending ${count}` : "saved";
+  $("state").title = reason;
+  if (changed && attempt) drawSheet();
+}
+
+function push(kind, value, ticket = attempt.ticket) {
+  unsent.push({ operator, ticket, key: fresh(), kind, value });
+  kept.set("unsent", unsent);
+  armed = false;
+  render();
+  flush();
+}
+
+async function flush() {
+  if (sending) return;
+  sending = true;
+  while (unsent.length) {
+    setOffline(offline);
+    const event = unsent[0], answer = await insist("/api/event", event);
+    unsent.shift();
+    kept.set("unsent", unsent);
+    if (answer.refused) toast(answer.refused, true);
+    else if (attempt?.ticket === event.ticket) attempt.sheet = answer;
+    if (event.kind === "submit" && !answer.refused) {
+      toast(`Saved${answer.score === null ? " as invalid" : `: ${points(answer.score)} points`}. u takes it back.`);
+    }
+    if (event.kind === "withdraw" && !answer.refused) toast("Taken back. Both entries stay in the record.");
+    setOffline(false);
+    if (attempt) render();
+  }
+  sending = false;
+  if (!attempt) load();
+}
+
+async function load() {
+  if (tab === "agreement" || asking || !operator) return;
+  asking = true;
+  await settled();
+  const wish = { operator, way: tab }, answer = await insist("/api/next", wish);
+  asking = false;
+  if (wish.way !== tab || wish.operator !== operator) return void load();
+  if (answer.refused) return void toast(answer.refused, true);
+  progress = answer.progress;
+  attempt = answer.attempt;
+  armed = false;
+  askReason(false);
+  if (attempt) { build(); player.show(attempt, (seconds) => push("clock", seconds)); } else player.show(null);
+  render();
+}
+
+/** Every now and then: how far the others are, and whether there is something new to score. */
+async function look() {
+  if (!operator || unsent.length || asking || tab === "agreement") return;
+  if (!attempt) return void load();
+  try {
+    progress = await call(`/api/progress?operator=${encodeURIComponent(operator)}`);
+    setOffline(false);
+    drawProgress();
+  } catch (error) { setOffline(true, error.message); }
+}
+
+async function settled() {
+  while (unsent.length || sending) {
+    flush();
+    await new Promise((done) => { setTimeout(done, 30); });
+  }
+}
+
+// ------------------------------------------------------------------ the sheet
+/** The marks as they will stand once everything is sent. */
+function marks() {
+  const standing = [...attempt.sheet.marks];
+  for (const event of unsent) {
+    if (event.ticket !== attempt.ticket || event.operator !== operator) continue;
+    if (event.kind === "undo") standing.pop();
+    else if (MARKS.includes(event.kind)) standing.push(event);
+  }
+  return standing;
+}
+const last = (kind, name) => marks().findLast((mark) => mark.kind === kind && (!name || mark.value.name === name))?.value;
+const reached = (name) => last("milestone", name)?.on ?? false;
+const given = (name) => last("penalty", name)?.count ?? 0;
+
+function tick(name) { push("milestone", { name, on: !reached(name), at: reached(name) ? null : player.at() }); }
+function penalize(penalty) { push("penalty", { name: penalty.name, count: (given(penalty.name) + 1) % (penalty.most + 1) }); }
+function undo() {
+  if (attempt && marks().length) return void push("undo");
+  const newest = progress?.recent[0];
+  if (newest && !unsent.length) withdraw(newest);
+}
+function withdraw(entry) {
+  attempt = null;
+  tab = entry.way;
+  push("withdraw", null, entry.ticket);
+}
+function save() {
+  if (!attempt) return;
+  keepNote();
+  if (!armed && !last("invalid") && !attempt.milestones.some((milestone) => reached(milestone.name))) {
+    armed = true;
+    return void render();
+  }
+  const { ticket } = attempt;
+  attempt = null;
+  push("submit", null, ticket);
+}
+function keepNote() {
+  const text = $("note").value.trim();
+  if (attempt && text !== (last("note") ?? "")) push("note", text);
+}
+
+// ------------------------------------------------------------------ hands
+async function choose(name) {
+  keepNote();
+  attempt = null;
+  tab = name;
+  kept.set("tab", name);
+  player.show(null);
+  $("toast").hidden = true;
+  render();
+  if (name === "agreement") await drawAgreement(); else await load();
+}
+function askReason(open = true) {
+  $("why").hidden = !open;
+  $("actions").hidden = open;
+  $("reason").value = "";
+  if (open) $("reason").focus(); else document.activeElement?.blur();
+}
+
+$("undo").onclick = undo;
+$("save").onclick = save;
+$("invalid").onclick = () => askReason();
+$("final").onclick = () => push("final", !(last("final") ?? true));
+$("again").onclick = load;
+$("nevermind").onclick = () => askReason(false);
+$("note").onchange = keepNote;
+$("why").onsubmit = (event) => {
+  event.preventDefault();
+  const reason = $("reason").value.trim() || "no reason given";
+  askReason(false);
+  push("invalid", reason);
+};
+$("sign").onsubmit = (event) => {
+  event.preventDefault();
+  operator = $("name").value.trim();
+  if (!operator) return;
+  kept.set("operator", operator);
+  choose(tab);
+};
+$("who").onclick = () => { keepNote(); attempt = null; operator = ""; player.show(null); render(); $("name").focus(); };
+for (const node of document.querySelectorAll("[data-tab]")) node.onclick = () => choose(node.dataset.tab);
+// A touched button lets go of the keyboard, so that Enter saves; one reached with Tab keeps it.
+document.addEventListener("click", (event) => {
+  const node = event.target.closest("button, summary");
+  if (node && !node.matches(":focus-visible")) node.blur();
+});
+
+const KEYS = {
+  u: undo, x: () => { if (!last("invalid")) askReason(); }, n: () => $("note").focus(), f: () => { if (attempt.final) $("final").click(); },
+  Enter: save, " ": () => player.toggle(), ArrowLeft: () => player.step(-1), ArrowRight: () => player.step(1),
+};
+document.addEventListener("keydown", (event) => {
+  const { target, key } = event, typing = target.matches("textarea, input:not([type=range])");
+  if (typing) {
+    if (key !== "Escape" && (key !== "Enter" || target !== $("note") || event.shiftKey)) return;
+    event.preventDefault();
+    return void (target === $("reason") ? askReason(false) : target.blur());
+  }
+  if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "z") { event.preventDefault(); return void undo(); }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || tab === "agreement" || !operator) return;
+  if (!attempt) { if (key === "u") undo(); return; }
+  if (target.matches("button, summary") && (key === "Enter" || key === " ")) return;
+  const name = key.length === 1 ? key.toLowerCase() : key;
+  const milestone = /^[0-9]$/.test(name) ? attempt.milestones[name === "0" ? 9 : Number(name) - 1] : null;
+  const penalty = attempt.penalties[LETTERS.indexOf(name)];
+  const act = milestone ? () => tick(milestone.name) : penalty && name.length === 1 ? () => penalize(penalty) : KEYS[name];
+  if (act) { event.preventDefault(); act(); }
+});
+
+(async () => {
+  const hello = await insist("/api/hello");
+  operator = kept.get("operator", "") || hello.operator;
+  tab = kept.get("tab", "") || hello.way;
+  $("name").value = hello.operator;
+  render();
+  if (operator) choose(tab); else $("name").focus();
+  setInterval(look, 5000);
+})();

@@ -1,0 +1,77 @@
+"""Run folders with filmed attempts that wait for a score, as `holdfast rollout` leaves them."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+from report.synthetic import write_run, write_video
+
+TASKS = ("stack_bowls", "press_button")
+
+
+def make_run(folder, rollouts=0, tasks=TASKS, **options):
+    """A run without trials, with so many rollouts spread over its cells."""
+    options = {"evaluated": False, "heldout": False, "names": tasks, **options}
+    write_run(folder, **options)
+    cells = [(task, stage) for stage in range(1, len(tasks) + 1) for task in tasks[:stage]]
+    for number in range(rollouts):
+        add_rollout(folder, number, *cells[number % len(cells)])
+    return folder
+
+
+def add_rollout(folder, number, task, stage, **content):
+    """One filmed attempt; the video is made once and copied."""
+    place = folder / "rollouts" / f"{number:04d}"
+    place.mkdir(parents=True)
+    made = folder.parent / "made.mp4"
+    if not made.exists():
+        write_video(made, frames=30, size=128)
+    shutil.copy(made, place / "video.mp4")
+    record = {
+        "task": task, "stage": stage, "policy": f"weights{stage}", "normalization": "space", "operator": "",
+        "seconds": 12.0, "when": 1.7e9 + number, "source": "robot", "valid": True, "why": "",
+    }  # fmt: skip
+    (place / "rollout.json").write_text(json.dumps(record | content))
+    return place
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Server:
+    """`holdfast score` in a process of its own, which can be killed and started again on the same port."""
+
+    def __init__(self, *folders, port=None, flags=()):
+        self.port = port or free_port()
+        self.command = [sys.executable, "-m", "holdfast", "score", *map(str, folders), "--port", str(self.port), *flags]
+        self.process = None
+        self.start()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=os.environ, stdout=subprocess.PIPE, text=True)
+        self.said = self.process.stdout.readline()
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(f"{self.address}/api/hello", timeout=2).close()
+                return self
+            except OSError:
+                assert self.process.poll() is None, "the server ended"
+                time.sleep(0.05)
+        raise AssertionError("the server does not answer")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()

@@ -1,0 +1,177 @@
+"""The console's addresses: what a page is told, what it is not told, and who may ask."""
+
+import json
+import os
+import time
+
+import pytest
+from fastapi.testclient import TestClient
+from scoring_runs import make_run
+
+from holdfast.errors import HoldfastError
+from holdfast.evaluate.folder import read_run
+from holdfast.evaluate.trials import Trials
+from holdfast.serve.console.app import create_app
+from holdfast.serve.console.server import is_local, read_token, serve
+
+HERE = "http://127.0.0.1:8765"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_run(tmp_path / "runs" / "secret-run", 6)
+
+
+@pytest.fixture
+def client(folder):
+    with TestClient(create_app([read_run(folder)], target=4), base_url=HERE) as open_client:
+        yield open_client
+
+
+def take(client, operator="Ada", way="video"):
+    return client.post("/api/next", json={"operator": operator, "way": way}).json()["attempt"]
+
+
+def send(client, ticket, kind, value=None, operator="Ada", key=None):
+    key = key or f"{time.monotonic_ns():032x}"
+    body = {"operator": operator, "ticket": ticket, "key": key, "kind": kind, "value": value}
+    return client.post("/api/event", json=body)
+
+
+def test_the_server_scores_every_tick_by_the_rubric(client):
+    attempt = take(client)
+    names = [m["name"] for m in attempt["milestones"]]
+    assert attempt["sheet"]["score"] == 0
+    last = send(client, attempt["ticket"], "milestone", {"name": names[-1], "on": True}).json()
+    assert (last["score"], last["awarded"]) == (0, [])  # it needs the ones before
+    for name in names:
+        answer = send(client, attempt["ticket"], "milestone", {"name": name, "on": True}).json()
+    assert answer["score"] == 100
+    without = send(client, attempt["ticket"], "final", False).json()["score"]
+    assert without == pytest.approx(100 * (1 - 1 / len(names)))
+    assert send(client, attempt["ticket"], "undo").json()["score"] == 100
+
+
+def test_a_page_never_learns_run_stage_or_weights(client, folder):
+    seen = []
+
+    def look(answer, text=True):
+        own = ("content-security-policy", "referrer-policy")
+        assert "last-modified" not in answer.headers  # the hour of a rollout may tell its checkpoint
+        seen.append(json.dumps({name: v for name, v in answer.headers.items() if name not in own}))
+        seen.append(answer.text if text else "")
+
+    for way in ("video", "robot"):
+        for operator in ("Ada", "Bob"):
+            look(client.post("/api/next", json={"operator": operator, "way": way}))
+            attempt = take(client, operator, way)
+            look(send(client, attempt["ticket"], "note", "hm", operator))
+            look(send(client, attempt["ticket"], "submit", operator=operator))
+            look(client.get(f"/api/progress?operator={operator}"))
+            look(client.get(f"/media/{attempt['ticket']}.mp4"), text=False)
+            look(client.get(f"/media/{attempt['ticket']}.jpg"), text=False)
+    look(client.get("/api/hello"))
+    look(client.get("/api/agreement"))
+    look(send(client, "0" * 20, "note", "x"))
+    look(send(client, attempt["ticket"], "note", "late", "Bob"))
+    with Trials(folder / "trials.sqlite") as file:
+        written = file.all()
+    assert len(written) == 4
+    secrets = {"secret-run", "rollouts", "stage", "checkpoint", "policy", "weights", str(folder)}
+    for text in seen:
+        assert not [word for word in secrets if word in text.lower()]
+
+
+def test_a_failing_disk_is_to_be_tried_again_and_names_no_run(client, monkeypatch, capsys):
+    attempt = take(client)
+
+    def full(*_):
+        raise HoldfastError("/runs/secret-run/scoring.sqlite cannot be used: disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.serve.console.sheets.Sheets.add", full)
+        answer = send(client, attempt["ticket"], "note", "x")
+    assert answer.status_code == 503  # the page keeps what it could not send
+    assert "secret-run" not in answer.text
+    assert "disk full" in capsys.readouterr().err
+
+
+def test_what_cannot_be_taken_is_refused_for_good(client):
+    attempt = take(client)
+    assert send(client, "0" * 20, "note", "x").status_code == 422
+    assert send(client, attempt["ticket"], "milestone", {"name": "x", "on": True}).status_code == 422
+    assert send(client, attempt["ticket"], "note", "x", operator="  ").status_code == 422
+    assert send(client, attempt["ticket"], "note", "x", key="short").status_code == 422
+    assert client.post("/api/next", json={"operator": "Ada", "way": "plane"}).status_code == 422
+    # A form of a foreign page can post text without asking; it must not be taken for JSON.
+    foreign = json.dumps({"operator": "Ada", "way": "robot"})
+    assert client.post("/api/next", content=foreign, headers={"content-type": "text/plain"}).status_code == 422
+
+
+def test_videos_play_from_any_point(client):
+    attempt = take(client)
+    part = client.get(f"/media/{attempt['ticket']}.mp4", headers={"range": "bytes=100-199"})
+    assert part.status_code == 206
+    assert len(part.content) == 100
+    assert client.get("/media/..%2F..%2Frun.yaml.mp4").status_code in (404, 422)
+
+
+def test_an_old_picture_is_not_live(client, folder):
+    attempt = take(client, way="robot")
+    address = f"/media/{attempt['ticket']}.jpg"
+    assert client.get(address).status_code == 204
+    (folder / "live.jpg").write_bytes(b"picture")
+    assert client.get(address).content == b"picture"
+    os.utime(folder / "live.jpg", (time.time() - 3, time.time() - 3))
+    assert client.get(address).status_code == 204
+
+
+def test_progress_says_how_much_is_left(client):
+    attempt = take(client)
+    send(client, attempt["ticket"], "submit")
+    progress = client.get("/api/progress?operator=Ada").json()
+    assert progress["ways"]["video"]["done"] == 1
+    assert progress["ways"]["video"]["total"] == 6
+    assert progress["ways"]["video"]["seconds_left"] > 0
+    # Four trials of each of three cells are wanted, and two videos of each are there.
+    assert progress["ways"]["robot"]["total"] == 6
+    assert [entry["number"] for entry in progress["recent"]] == [1]
+
+
+def test_the_page_loads_nothing_from_elsewhere(client):
+    page = client.get("/")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    for path in ("/console.js", "/draw.js", "/player.js", "/console.css", "/style.css"):
+        assert path in page.text
+        text = client.get(path)
+        assert text.status_code == 200
+        assert "http://" not in text.text
+        assert "https://" not in text.text
+
+
+def test_another_name_for_this_machine_is_not_answered(folder):
+    app = create_app([read_run(folder)], 0)
+    with TestClient(app, base_url="http://evil.example") as client:
+        assert client.get("/api/hello").status_code == 421
+
+
+def test_beyond_this_machine_every_request_needs_the_token(folder):
+    app = create_app([read_run(folder)], 0, token="a" * 32, local=False)
+    with TestClient(app, base_url="http://lab:8765") as client:
+        for path in ("/", "/api/hello", "/console.js", "/media/x.mp4"):
+            assert client.get(path).status_code == 401
+        assert client.get("/?token=wrong").status_code == 401
+        assert client.post("/api/next", json={"operator": "Ada", "way": "video"}).status_code == 401
+        assert client.get(f"/?token={'a' * 32}").status_code == 200  # and from now on the cookie
+        assert take(client)
+
+
+def test_the_world_is_not_served_without_a_token(folder, tmp_path):
+    with pytest.raises(HoldfastError, match="needs a token"):
+        serve([read_run(folder)], 0, "", "0.0.0.0", 0, None)
+    (tmp_path / "token").write_text("short")
+    with pytest.raises(HoldfastError, match="at least 16"):
+        read_token(tmp_path / "token")
+    assert [is_local(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.2", "lab")] == [True] * 3 + [
+        False
+    ] * 3

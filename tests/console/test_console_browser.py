@@ -1,0 +1,225 @@
+"""The console in a real browser: scoring by keyboard while the server is killed under the page."""
+
+import shutil
+import sqlite3
+from collections import Counter
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+from scoring_runs import Server, make_run
+
+from holdfast.evaluate.trials import Trials
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=20_000)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not BROWSER:
+        pytest.skip("no Chromium or Chrome on the PATH; `make setup` installs one as root, else: apt install chromium")
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def serving():
+    """A function that starts a console; it ends with the test."""
+    servers = []
+
+    def start(*folders, flags=("--operator", "Ada")):
+        servers.append(Server(*folders, flags=flags))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def opened(browser):
+    """A function that opens a console's page as a fresh browser would."""
+    contexts = []
+
+    def open_page(server, width=1280, scheme="light", name=""):
+        context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme, has_touch=True)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.complaints = []
+        tab.on("console", lambda m: tab.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        tab.on("pageerror", lambda e: tab.complaints.append(str(e)))
+        tab.goto(server.address)
+        if name:
+            tab.locator("#name").fill(name)
+            tab.get_by_role("button", name="Begin").click()
+        ready(tab, 1)
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def ready(tab, number):
+    """Wait until trial `number` lies on the desk and everything before is saved."""
+    expect(tab.locator("#scoring")).to_be_visible()
+    expect(tab.locator("#meta .tag").first).to_have_text(f"Trial {number}")
+    expect(tab.locator("#state")).to_have_text("saved")
+
+
+def pressed(tab):
+    return [button.get_attribute("aria-pressed") == "true" for button in tab.locator("#milestones button").all()]
+
+
+def lose_an_answer():
+    """Of the next request the server hears, and the page hears nothing."""
+    lost = []
+
+    def route(request):
+        if lost:
+            return request.continue_()
+        lost.append(request.fetch())
+        return request.abort()
+
+    return route
+
+
+def stored(folder):
+    with Trials(folder / "trials.sqlite") as file:
+        return file.all()
+
+
+def test_twenty_trials_by_keyboard_with_the_server_killed_twice(tmp_path, serving, opened):
+    folder = make_run(tmp_path / "er", 20)
+    server = serving(folder)
+    tab = opened(server)
+    expected = []
+    for number in range(1, 21):
+        ready(tab, number)
+        task = tab.locator("#title").inner_text()
+        count = number % tab.locator("#milestones button").count() + 1
+        if number == 3:
+            tab.route("**/api/event", lose_an_answer())
+        if number == 6:
+            server.kill()  # between the ticks of a sheet: they wait on the page
+        for key in range(1, count + 1):
+            tab.keyboard.press(str(key))
+        if number == 6:
+            assert pressed(tab)[:count] == [True] * count
+            expect(tab.locator("#state")).to_have_text(f"offline, {count} unsent")
+            server.start()
+            expect(tab.locator("#state")).to_have_text("saved")
+            tab.reload()
+            ready(tab, 6)
+            assert pressed(tab)[:count] == [True] * count
+        tab.keyboard.press("1")  # off again, by mistake
+        tab.keyboard.press("u")
+        tab.keyboard.press("Enter")
+        if number == 13:
+            server.kill()  # around the saving of a sheet: with or without an answer, it is saved once
+            tab.wait_for_timeout(300)
+            server.start()
+        expected.append((task, count))
+    expect(tab.locator("#nothing-title")).to_have_text("All done")
+    trials = stored(folder)
+    assert [(len(t.milestones), t.operator, t.valid) for t in trials] == [(n, "Ada", True) for _, n in expected]
+    assert [{"stack_bowls": "Stack bowls", "press_button": "Press button"}[t.task] for t in trials] == [
+        task for task, _ in expected
+    ]
+    assert Counter(t.video for t in trials) == {f"rollouts/{n:04d}/video.mp4": 1 for n in range(20)}
+    with sqlite3.connect(folder / "trials.sqlite") as file:
+        assert file.execute("SELECT count(*) FROM trials").fetchone()[0] == 20
+    with sqlite3.connect(folder / "scoring.sqlite") as file:
+        kinds = dict(file.execute("SELECT kind, count(*) FROM events GROUP BY kind").fetchall())
+    assert kinds["milestone"] == sum(count for _, count in expected) + 20
+    assert (kinds["undo"], kinds["submit"]) == (20, 20)
+
+
+def test_a_saved_trial_is_taken_back_and_saved_anew(tmp_path, serving, opened):
+    folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
+    tab = opened(serving(folder))
+    tab.keyboard.press("1")
+    tab.keyboard.press("n")
+    tab.keyboard.type("slow 1")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("Enter")
+    ready(tab, 2)
+    assert [(t.score, t.notes) for t in stored(folder)] == [(25.0, "slow 1")]
+    tab.keyboard.press("Control+z")
+    ready(tab, 1)
+    assert pressed(tab) == [True, False, False, False]
+    assert [t.valid for t in stored(folder)] == [False]
+    tab.keyboard.press("2")
+    tab.keyboard.press("a")
+    expect(tab.locator("#score")).to_have_text("37.5")
+    tab.keyboard.press("Enter")
+    ready(tab, 2)
+    assert [(t.score, t.valid) for t in stored(folder)] == [(37.5, True)]
+    assert tab.complaints == []
+
+
+def test_zero_is_asked_twice_and_invalid_wants_a_reason(tmp_path, serving, opened):
+    folder = make_run(tmp_path / "er", 3, tasks=("stack_bowls",))
+    tab = opened(serving(folder))
+    tab.keyboard.press("Enter")
+    assert "Save a zero?" in tab.locator("#save").inner_text()
+    assert stored(folder) == []
+    tab.keyboard.press("Enter")
+    ready(tab, 2)
+    tab.keyboard.press("x")
+    tab.keyboard.type("cable loose")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#words")).to_have_text("invalid: cable loose")
+    tab.keyboard.press("Enter")
+    ready(tab, 3)
+    assert [(t.score, t.valid, t.notes) for t in stored(folder)] == [
+        (0.0, True, ""),
+        (None, False, "invalid: cable loose"),
+    ]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (820, "dark")])
+def test_a_tablet_has_room_for_fingers_and_the_video_plays(tmp_path, serving, opened, width, scheme):
+    tab = opened(serving(make_run(tmp_path / "er", 2, tasks=("stack_bowls",))), width, scheme)
+    tab.locator("#milestones button").first.tap()
+    expect(tab.locator("#score")).to_have_text("25.0")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    small = tab.evaluate(
+        "() => [...document.querySelectorAll('button, textarea, input')].filter(b => b.offsetParent)"
+        ".map(b => [b.id || b.textContent, b.getBoundingClientRect()]).filter(([, r]) => r.height < 44 || r.width < 44)"
+        ".map(([name]) => name)"
+    )
+    assert small == []
+    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    assert dark == (scheme == "dark")
+    playing = (
+        "video => new Promise(done => video.addEventListener('timeupdate', () => video.currentTime > 0.2 && done(1)))"
+    )
+    assert tab.locator("#video").evaluate(f"video => {{ video.play(); return ({playing})(video); }}")
+    assert tab.complaints == []
+
+
+def test_two_screens_show_different_trials_and_the_agreement(tmp_path, serving, opened):
+    server = serving(make_run(tmp_path / "er", 2, tasks=("stack_bowls",)), flags=())
+    ada, bob = (opened(server, name=name) for name in ("Ada", "Bob"))
+    videos = {tab.locator("#video").get_attribute("src") for tab in (ada, bob)}
+    assert len(videos) == 2
+    for tab in (ada, bob):
+        tab.keyboard.press("1")
+        tab.keyboard.press("Enter")
+        expect(tab.locator("#toast")).to_contain_text("Saved")
+    for tab in (ada, bob):  # now each sees what the other has scored
+        if tab.locator("#again").is_visible():
+            tab.locator("#again").click()
+        ready(tab, 2)
+        tab.keyboard.press("1")
+        tab.keyboard.press("Enter")
+        expect(tab.locator("#nothing-title")).to_have_text("All done")
+    bob.get_by_role("tab", name="Agreement").click()
+    row = bob.locator(".pair-card .sum")
+    row.wait_for()
+    assert row.inner_text().split("\t") == ["all milestones", "8", "100 %", "1.00"]
+    assert "Ada and Bob" in bob.locator(".pair-card h2").inner_text()

@@ -1,0 +1,243 @@
+"""The plugin against two simulated arms on a virtual CAN bus, through the maker's own SDK."""
+
+import math
+import struct
+import time
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_piper import ENABLE, GRIPPER_TARGET, MODE, QUICK_STOP, TARGETS, FakePiper
+from fakes import ONE, FakeAnswerer
+
+from holdfast.embodiment import EMBODIMENTS
+from holdfast.errors import HoldfastError
+from holdfast.robots.arm import PiperArm
+from holdfast.robots.asker import Asker
+from holdfast.robots.config_piper import PiperPairConfig
+from holdfast.robots.keys import NoKeys
+from holdfast.robots.limits import Limits, Workspace
+from holdfast.robots.loop import Attempt, Conduct
+from holdfast.robots.piper import PiperPair
+from holdfast.robots.robot import FaultError
+from holdfast.robots.wrapped import Wrapped, read_pair
+
+PAIR = EMBODIMENTS["piper_x_pair"]
+LEFT = [d for d in PAIR.dimensions if d.arm == "left"]
+DEGREE = math.pi / 180
+
+
+@pytest.fixture
+def ports(request):
+    """Names of two buses that no other test uses: the SDK keeps one object per name."""
+    return f"{request.node.name}-left", f"{request.node.name}-right"
+
+
+@pytest.fixture
+def arms(ports):
+    """Two simulated arms."""
+    fakes = [FakePiper(port) for port in ports]
+    yield fakes
+    for fake in fakes:
+        fake.close()
+
+
+@pytest.fixture
+def pair(ports, arms, tmp_path):
+    """The connected robot."""
+    robot = PiperPair(PiperPairConfig(left_port=ports[0], right_port=ports[1], bus="virtual", calibration_dir=tmp_path))
+    robot.connect()
+    yield robot
+    robot.disconnect()
+
+
+def until(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_names_are_the_embodiments_and_lerobot_finds_the_robot_by_its_type(tmp_path):
+    from lerobot.robots.config import RobotConfig
+    from lerobot.robots.utils import make_robot_from_config
+
+    config = RobotConfig.get_choice_class("piper_pair")(calibration_dir=tmp_path)
+    robot = make_robot_from_config(config)
+    assert isinstance(robot, PiperPair)
+    assert tuple(robot.action_features) == PAIR.names
+    assert set(robot.observation_features) == set(PAIR.names)
+    assert not robot.is_connected
+
+
+def test_the_plugin_offers_the_robot_under_its_distributions_name(monkeypatch):
+    plugin = Path(__file__).parents[2] / "plugins/lerobot_robot_piper_pair"
+    monkeypatch.syspath_prepend(str(plugin / "src"))
+    name = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["name"]
+    assert name.startswith("lerobot_robot_"), "LeRobot looks for this prefix"
+    assert import_module(name).PiperPair is PiperPair
+
+
+def test_connecting_switches_the_arms_on_where_they_stand(pair, arms):
+    assert pair.is_connected
+    for fake in arms:
+        assert fake.enabled
+        until(lambda fake=fake: fake.gripper_on)
+        assert fake.opening_target == 40_000, "the gripper stays as it was found"
+        assert not fake.sent(TARGETS[0]), "nothing moves before the first command"
+    seen = pair.get_observation()
+    np.testing.assert_allclose([seen[name] for name in PAIR.names[:3]], [0, math.pi / 2, -math.pi / 2])
+    assert seen["right_gripper.pos"] == 0.04
+
+
+def test_units_are_exact_both_ways_and_arms_follow(pair, arms):
+    pose = pair.get_observation()
+    wanted = {**pose, "left_joint_1.pos": pose["left_joint_1.pos"] + 1.234 * DEGREE, "right_gripper.pos": 0.041234}
+    sent = pair.send_action(wanted)
+    assert sent["left_joint_1.pos"] == pytest.approx(wanted["left_joint_1.pos"])
+    until(lambda: arms[0].sent(TARGETS[0]) and arms[1].sent(GRIPPER_TARGET)[2:])
+    assert struct.unpack(">ii", arms[0].sent(TARGETS[0])[-1]) == (1234, 90_000)
+    assert struct.unpack(">iHBB", arms[1].sent(GRIPPER_TARGET)[-1]) == (41_234, 1000, 1, 0)
+    assert arms[0].sent(MODE)[-1][:4] == bytes([1, 1, 100, 0])
+    until(lambda: abs(pair.get_observation()["left_joint_1.pos"] - wanted["left_joint_1.pos"]) < 1e-5)
+    until(lambda: abs(pair.get_observation()["right_gripper.pos"] - 0.041234) < 1e-6)
+
+
+def test_no_rounding_leads_beyond_a_limit(ports, arms):
+    arm = PiperArm(ports[0], LEFT, "virtual")
+    arm.connect()
+    lower, upper = (np.array([getattr(d, end) for d in LEFT]) for end in ("lower", "upper"))
+    for pose in (lower - 1, upper + 1, lower, upper):
+        arms[0].received.clear()
+        arm.send(pose)
+        until(lambda: arms[0].sent(GRIPPER_TARGET))
+        told = [n for frame in TARGETS for n in struct.unpack(">ii", arms[0].sent(frame)[-1])]
+        for number, dimension in zip(told, LEFT, strict=False):
+            assert dimension.lower - 1e-12 <= number / 1000 * DEGREE <= dimension.upper + 1e-12
+        assert 0 <= struct.unpack(">iHBB", arms[0].sent(GRIPPER_TARGET)[-1])[0] <= 100_000
+    with pytest.raises(HoldfastError, match="finite"):
+        arm.send(np.full(7, np.nan))
+    arm.disconnect(limp=False)
+
+
+def test_lerobots_own_commands_pass_the_limits_too(pair, arms):
+    pose = pair.get_observation()
+    sent = pair.send_action({**pose, "left_joint_4.pos": 1e6, "right_joint_1.pos": -1e6})
+    assert sent["left_joint_4.pos"] == pytest.approx(pose["left_joint_4.pos"] + 0.1 / 3)
+    assert sent["right_joint_1.pos"] == pytest.approx(pose["right_joint_1.pos"] - 0.1 / 3)
+    assert pair.send_action(dict.fromkeys(PAIR.names, math.nan)) == sent
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ({"status": 7}, "reports collision occurred"),
+        ({"status": 1}, "reports emergency stop"),
+        ({"errors": 1 << 10}, "reports joint 3 angle limit"),
+        ({"errors": 1 << 4}, "reports communication status joint 5"),
+        ({"motor": 1 << 1}, "reports motor overheating of motor 1"),
+        ({"speaks": False}, "has said nothing for"),
+        ({"obeys": False, "enabled": False}, "motor 1 switched off"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_arm_in_trouble_is_a_fault_in_words(pair, arms, harm, said):
+    for name, value in harm.items():
+        setattr(arms[1], name, value)
+    until(lambda: pair._arms[1].fault())
+    with pytest.raises(FaultError, match=said):
+        pair.get_observation()
+
+
+def test_the_quick_stop_reaches_both_arms_and_they_obey_no_more(pair, arms):
+    pair.emergency_stop()
+    until(lambda: all(fake.sent(QUICK_STOP) for fake in arms))
+    until(lambda: pair._arms[0].fault() == "reports emergency stop")
+
+
+@pytest.mark.parametrize("limp", [False, True])
+def test_arms_fall_only_where_the_settings_say_so(pair, arms, limp):
+    pair.config.disable_torque_on_disconnect = limp
+    pair.disconnect()
+    assert not pair.is_connected
+    time.sleep(0.1)
+    assert [fake.enabled for fake in arms] == [not limp] * 2
+    assert [data[1] for data in arms[0].sent(ENABLE)][-1] == (1 if limp else 2)
+
+
+def test_a_robot_can_be_connected_again(pair, arms):
+    pair.disconnect()
+    pair.connect()
+    assert pair.get_observation()["left_joint_2.pos"] == pytest.approx(math.pi / 2)
+
+
+def test_an_arm_that_is_not_there_or_does_not_obey_is_named(ports):
+    arm = PiperArm(ports[0], LEFT, "virtual")
+    with pytest.raises(HoldfastError, match=f"{ports[0]} says nothing"):
+        arm.connect(seconds=0.2)
+    fake = FakePiper(ports[1], obeys=False)
+    with pytest.raises(HoldfastError, match="does not switch its motors on"):
+        PiperArm(ports[1], LEFT, "virtual").connect(seconds=0.5)
+    fake.close()
+
+
+def test_a_port_that_is_not_up_tells_the_command_that_mends_it():
+    with pytest.raises(HoldfastError, match="sudo ip link set can_nowhere up type can bitrate 1000000"):
+        PiperArm("can_nowhere", LEFT).connect()
+
+
+def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
+    pair.disconnect()
+    robot = Wrapped(pair, PAIR)
+    limits = Limits(PAIR, Workspace())
+    command = limits.start(robot.observe().state)
+    wanted = command.pose + np.array([0.2] + [0.0] * 13)
+    for _ in range(20):
+        command = limits.step(command, robot.observe().state, wanted)
+        robot.send(command.pose)
+        time.sleep(1 / 30)
+    until(lambda: abs(robot.observe().state[0] - wanted[0]) < 1e-4)
+    arms[0].received.clear()
+    robot.stop()
+    until(lambda: arms[0].sent(TARGETS[0]))
+    assert struct.unpack(">ii", arms[0].sent(TARGETS[0])[-1])[0] == round(math.degrees(wanted[0]) * 1000)
+    assert robot.picture().shape == (240, 320, 3)
+    assert not robot.over
+
+
+def test_an_attempt_moves_the_arms_and_ends_with_their_fault(pair, arms, tmp_path):
+    pair.disconnect()
+    robot, steps = Wrapped(pair, PAIR), []
+
+    def forward(question):
+        if question.number == 2:
+            arms[0].status = 7
+        return question.state + np.outer(np.arange(1, 17), [0.005] + [0.0] * 13)
+
+    asker = Asker(FakeAnswerer(actions=forward), 5.0)
+    asker.connect()
+    conduct = Conduct(ONE, horizon=8, ahead=4, seconds=5.0)
+    outcome = Attempt(robot, asker, Limits(PAIR), conduct, NoKeys(), lambda seen, command: steps.append(command)).run()
+    asker.close()
+    assert outcome.ended == "fault"
+    assert "left reports collision occurred" in outcome.why
+    assert 10 <= outcome.steps < 60
+    assert arms[0].joints[0] > 1000, "more than a degree"
+    assert arms[1].joints == arms[1].targets == [0.0, 90_000.0, -90_000.0, 0.0, 0.0, 0.0], "the idle arm stood still"
+
+
+def test_a_file_that_describes_the_pair_is_checked(tmp_path):
+    file = tmp_path / "pair.toml"
+    for text, said in (
+        ('colour = "red"', "Unknown key of .*'colour'"),
+        ("left_port = ", "cannot be read"),
+        ('left_port = "can_left"', "names \\[cameras\\]"),
+        ('[cameras]\nhead = "1"\n[workspace]\nlow = [0, 0]\n', "low < high"),
+    ):
+        file.write_text(text)
+        with pytest.raises(HoldfastError, match=said):
+            read_pair(file)
+    with pytest.raises(HoldfastError, match="cannot be read"):
+        read_pair(tmp_path / "missing.toml")

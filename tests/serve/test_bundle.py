@@ -1,0 +1,183 @@
+"""A bundle holds all a policy needs, and any change to it is noticed."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from bundles import TASKS, make_trained
+
+from holdfast import __version__, catalog
+from holdfast.cli import main
+from holdfast.embodiment import EMBODIMENTS
+from holdfast.errors import HoldfastError
+from holdfast.serve.bundle import load, make, verify
+
+
+@pytest.fixture
+def copy(bundle, tmp_path):
+    return shutil.copytree(bundle.path, tmp_path / "copy")
+
+
+def files(folder):
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def test_it_holds_what_the_policy_needs(bundle):
+    assert bundle.tasks == {name: catalog.task(name) for name in TASKS}
+    assert bundle.embodiment == EMBODIMENTS["piper_x_pair"]
+    assert bundle.names == EMBODIMENTS["piper_x_pair"].names
+    assert bundle.cameras == dict.fromkeys(("head", "front", "left_wrist", "right_wrist"), (32, 32))
+    assert bundle.about["transforms"]["preprocessor"][-1] == "device_processor"
+    assert "normalizer_processor" in bundle.about["transforms"]["preprocessor"]
+    assert bundle.about["holdfast"] == __version__
+    assert bundle.about["normalization"] == bundle.normalization.hash
+    assert load(bundle.path) == bundle
+
+
+def test_a_stage_knows_what_was_learned_up_to_it(trained, tmp_path, bundle):
+    first = make(trained, 1, tmp_path / "one")
+    assert list(first.tasks) == [TASKS[0]]
+    assert first.policy != bundle.policy
+    assert make(trained, None, tmp_path / "last").hash == bundle.hash, "the same stage gives the same bytes"
+
+
+@pytest.mark.parametrize("harm", ["flip", "truncate", "remove", "link"])
+def test_harm_to_any_file_is_named(bundle, tmp_path, harm):
+    for name in files(bundle.path):
+        copy = shutil.copytree(bundle.path, tmp_path / "copy")
+        file = copy / name
+        content = bytearray(file.read_bytes())
+        if harm == "flip":
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+        elif harm == "truncate":
+            file.write_bytes(content[:-1])
+        else:
+            file.unlink()
+            if harm == "link":
+                file.symlink_to(bundle.path / name)
+        with pytest.raises(HoldfastError, match="bundle:" if name.name == "manifest.json" else str(name)):
+            load(copy)
+        shutil.rmtree(copy)
+
+
+def test_every_byte_of_the_manifest_counts(copy):
+    file = copy / "manifest.json"
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert verify(copy), place
+    file.write_bytes(whole.replace(b" ", b"\t", 1))
+    assert verify(copy)
+
+
+def test_a_file_too_many_is_named(copy):
+    (copy / "policy" / "extra.json").write_text("{}")
+    with pytest.raises(HoldfastError, match=r"policy/extra.json is not of it"):
+        load(copy)
+
+
+def test_a_file_that_could_carry_code_has_no_place(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    (run / "stages" / f"02-{TASKS[1]}" / "checkpoint" / "policy" / "weights.pt").write_bytes(b"\x80")
+    with pytest.raises(HoldfastError, match=r"weights\.pt has no place"):
+        make(run, 2, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob(".writing*"))
+
+
+def test_a_damaged_checkpoint_makes_no_bundle(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    file = run / "stages" / f"02-{TASKS[1]}" / "checkpoint" / "policy" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    with pytest.raises(HoldfastError, match="damaged"):
+        make(run, 2, tmp_path / "out")
+
+
+def test_mistakes_are_told(trained, tmp_path, bundle):
+    with pytest.raises(HoldfastError, match="Valid: 1, 2"):
+        make(trained, 7, tmp_path / "out")
+    with pytest.raises(HoldfastError, match="exists already"):
+        make(trained, 2, bundle.path)
+    with pytest.raises(HoldfastError, match="no such folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(HoldfastError, match="no run"):
+        make(tmp_path, 1, tmp_path / "out")
+
+
+def test_a_robot_that_does_not_fit_is_refused(trained, tmp_path):
+    other = tmp_path / "other.toml"
+    other.write_text('[[dimension]]\nname = "a"\narm = "left"\nkind = "joint"\nlower = 0\nupper = 1\nstep = 0.1\n')
+    with pytest.raises(HoldfastError, match="has the dimensions a; the run was trained on left_joint_1"):
+        make(trained, 2, tmp_path / "out", str(other))
+
+
+def test_a_stream_that_is_gone_can_be_replaced_by_a_name(tmp_path):
+    run = make_trained(tmp_path / "run", TASKS[:1])
+    file = run / "stages" / f"01-{TASKS[0]}" / "checkpoint" / "config.json"
+    config = json.dumps({"stream": str(tmp_path / "gone.toml"), "data_root": None})
+    manifest = file.with_name("manifest.json")
+    from holdfast.train.checkpoint import file_hash
+
+    old = file_hash(file)
+    file.write_text(config)
+    manifest.write_text(manifest.read_text().replace(old, file_hash(file)))
+    with pytest.raises(HoldfastError, match="--embodiment"):
+        make(run, 1, tmp_path / "out")
+    assert make(run, 1, tmp_path / "out", "piper_x_pair").embodiment == EMBODIMENTS["piper_x_pair"]
+
+
+def test_the_policy_acts_as_the_checkpoint_does_and_as_lerobot_rollout_loads_it(trained, bundle, pilot):
+    import torch
+    from lerobot.configs import PreTrainedConfig
+    from lerobot.policies.factory import make_pre_post_processors
+    from lerobot.rollout.context import _load_pretrained_policy
+
+    from holdfast.policies.pilot import Look, Pilot
+
+    rng = np.random.default_rng(0)
+    images = {name: rng.integers(0, 256, (*size, 3), np.uint8) for name, size in bundle.cameras.items()}
+    look = Look(bundle.tasks[TASKS[1]], rng.uniform(-0.5, 0.5, 14).astype(np.float32), images, 5, 2)
+    (found,) = pilot.answer([look])
+    checkpoint = Pilot(trained / "stages" / f"02-{TASKS[1]}" / "checkpoint", bundle.names)
+    assert np.array_equal(found, checkpoint.answer([look])[0])
+
+    config = PreTrainedConfig.from_pretrained(bundle.path / "policy")
+    config.pretrained_path = str(bundle.path / "policy")
+    policy = _load_pretrained_policy(config).eval()
+    own = {"device_processor": {"device": "cpu"}, "rename_observations_processor": {"rename_map": {}}}
+    pre, post = make_pre_post_processors(config, config.pretrained_path, preprocessor_overrides=own)
+    batch = {"observation.state": torch.from_numpy(look.state)[None], "task": [look.task.instruction]}
+    for name, image in images.items():
+        batch[f"observation.images.{name}"] = torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255
+    noise = torch.from_numpy(np.random.default_rng((5, 2)).standard_normal(policy.noise_shape, dtype=np.float32))
+    with torch.no_grad():
+        alone = post(policy.predict_action_chunk(pre(batch), noise=noise[None])).numpy()[0]
+    assert np.allclose(alone, found, atol=1e-5)
+
+
+def test_the_command_makes_verifies_and_compares(trained, tmp_path, capsys):
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    assert main(["bundle", str(trained), "--stage", "1", "--output", one]) == 0
+    assert main(["bundle", str(trained), "--output", two]) == 0
+    assert f"knows {TASKS[0]}, {TASKS[1]}" in capsys.readouterr().out
+    assert main(["bundle", "verify", two]) == 0
+    assert main(["bundle", "diff", one, one]) == 0
+    assert "They are the same" in capsys.readouterr().out
+    assert main(["bundle", "diff", one, two]) == 1
+    assert f"task {TASKS[1]}: new" in capsys.readouterr().out
+    (tmp_path / "two" / "bundle.json").unlink()
+    assert main(["bundle", "verify", two]) == 2
+    assert "bundle.json is missing" in capsys.readouterr().err
+
+
+def test_a_bundle_of_another_format_says_who_wrote_it(bundle, copy):
+    from holdfast.train.checkpoint import file_hash
+
+    file, manifest = copy / "bundle.json", copy / "manifest.json"
+    old = file_hash(file)
+    file.write_text(json.dumps({**bundle.about, "format": 99, "holdfast": "9.9"}))
+    manifest.write_text(manifest.read_text().replace(old, file_hash(file)))
+    with pytest.raises(HoldfastError, match=r"holdfast 9\.9 in format 99"):
+        load(copy)

@@ -1,0 +1,232 @@
+"""The server over real sockets: batches, errors that hurt nobody, tokens, health, metrics, a graceful end."""
+
+import asyncio
+import re
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from bundles import TASKS, FakePolicy, question, serving
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import connect
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError
+from holdfast.serve.batching import GATHER
+from holdfast.serve.server import CONNECTIONS, Server
+from holdfast.serve.wire import pack, unpack
+
+
+def dial(port, **options):
+    connection = connect(f"ws://127.0.0.1:{port}", compression=None, **options)
+    connection.greeting = unpack(connection.recv())
+    return connection
+
+
+def ask(connection, content):
+    connection.send(content if isinstance(content, bytes | str) else pack(content))
+    reply = connection.recv()
+    return reply if isinstance(reply, str) else unpack(reply)
+
+
+def get(port, path, **headers):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return reply.read().decode()
+
+
+def test_it_answers_and_the_task_may_change_from_question_to_question(bundle):
+    with serving(bundle, FakePolicy()) as (port, _), dial(port) as client:
+        assert client.greeting["bundle"] == bundle.hash
+        for which in range(4):
+            asked = question(which)
+            answer = ask(client, asked)
+            assert answer["task"] == TASKS[which % 2]
+            assert answer["actions"].shape == (3, 14)
+            assert np.allclose(answer["actions"][:, answer["active"]], (asked["state"] + which)[answer["active"]])
+            assert np.allclose(answer["actions"][:, ~answer["active"]], asked["state"][~answer["active"]])
+            assert (answer["seed"], answer["number"]) == (which, 3)
+
+
+def test_a_connection_counts_its_own_questions(bundle):
+    plain = {key: value for key, value in question().items() if key not in ("seed", "number")}
+    with serving(bundle, FakePolicy()) as (port, _), dial(port) as one, dial(port) as two:
+        assert [ask(client, plain)["number"] for client in (one, one, two, one)] == [0, 1, 0, 2]
+
+
+def test_many_at_once_get_their_own_answers_in_shared_batches(bundle):
+    policy = FakePolicy(delay=0.01)
+    with serving(bundle, policy) as (port, _), ThreadPoolExecutor(8) as pool:
+        warm = len(policy.batches)
+
+        def talk(client):
+            with dial(port) as connection:
+                for number in range(20):
+                    asked = question(100 * client + number, number=number)
+                    answer = ask(connection, asked)
+                    assert (answer["seed"], answer["number"]) == (100 * client + number, number)
+                    active = answer["active"]
+                    assert np.allclose(
+                        answer["actions"][0, active], (asked["state"] + asked["seed"])[active], rtol=1e-6
+                    )
+
+        list(pool.map(talk, range(8)))
+        batches = policy.batches[warm:]
+    assert sum(batches) == 160
+    assert max(batches) <= policy.rows
+    assert len(batches) < 100, "most batches are shared"
+
+
+def test_a_robot_that_is_alone_does_not_wait_for_others(bundle):
+    with serving(bundle, FakePolicy()) as (port, _), dial(port) as client:
+        waits = [ask(client, question())["server_timing"]["wait_ms"] for _ in range(20)]
+    assert np.median(waits) < 1000 * GATHER
+
+
+def test_an_error_is_text_and_the_connection_goes_on(bundle):
+    with serving(bundle, FakePolicy()) as (port, _), dial(port) as client:
+        assert "Unknown prompt" in ask(client, question(prompt="make tea"))
+        assert "no msgpack" in ask(client, b"\xc1")
+        assert "got text" in ask(client, "hello")
+        assert ask(client, question(2))["seed"] == 2
+        found = get(port, "/metrics")
+    assert 'holdfast_errors_total{kind="question"} 2' in found
+    assert 'holdfast_errors_total{kind="message"} 1' in found
+
+
+def test_a_policy_that_fails_is_reported_and_the_next_question_answered(bundle):
+    policy = FakePolicy()
+    real = policy.answer
+
+    def fails(looks):
+        policy.answer = real
+        raise RuntimeError("no memory")
+
+    with serving(bundle, policy, expected="RuntimeError: no memory") as (port, _), dial(port) as client:
+        policy.answer = fails
+        assert ask(client, question()) == "The policy failed with RuntimeError. The server's own output says more."
+        assert ask(client, question(4))["seed"] == 4
+
+
+def test_garbage_out_of_the_policy_is_not_passed_on(bundle):
+    policy = FakePolicy()
+    with serving(bundle, policy) as (port, _), dial(port) as client:
+        policy.answer = lambda looks: [np.full((3, 14), np.nan) for _ in looks]
+        assert "not finite" in ask(client, question())
+        assert 'holdfast_errors_total{kind="policy"} 1' in get(port, "/metrics")
+
+
+def test_a_message_that_is_too_long_closes_its_connection_only(bundle):
+    with serving(bundle, FakePolicy()) as (port, _), dial(port) as client, dial(port) as other:
+        client.send(bytes(client.greeting["limit"] + 1))
+        with pytest.raises(ConnectionClosed) as closed:
+            client.recv()
+        assert closed.value.rcvd.code == 1009
+        assert ask(other, question())["seed"] == 0
+
+
+def test_health_and_metrics(bundle):
+    policy = FakePolicy()
+    with serving(bundle, policy) as (port, _), dial(port) as client:
+        assert get(port, "/healthz") == "OK\n"
+        for which in range(3):
+            ask(client, question(which))
+        lines = get(port, "/metrics").splitlines()
+    sample = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (\d+(\.\d+)?(e-?\d+)?)')
+    values, kinds = {}, {}
+    for line in lines:
+        if line.startswith("# TYPE "):
+            kinds[line.split()[2]] = line.split()[3]
+        elif not line.startswith("# HELP "):
+            found = sample.fullmatch(line)
+            assert found, line
+            values[found[1] + (found[2] or "")] = float(found[4])
+            assert re.sub("_(bucket|sum|count)$", "", found[1]) in kinds
+    assert values['holdfast_answers_total{task="press_button"}'] == 2
+    assert values['holdfast_answers_total{task="place_fruits"}'] == 1
+    assert values["holdfast_connections"] == 1
+    assert values["holdfast_answer_seconds_count"] == values['holdfast_answer_seconds_bucket{le="+Inf"}'] == 3
+    assert values["holdfast_batch_rows_sum"] == 3
+    assert values[f'holdfast_info{{bundle="{bundle.hash}",version="{__version__}"}}'] == 1
+
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.mark.parametrize("said", [None, "Api-Key ", f"Api-Key {TOKEN[:-1]}", f"Api-Key {TOKEN}x", f"Bearer {TOKEN}"])
+def test_without_the_token_nobody_gets_in(bundle, said):
+    with serving(bundle, FakePolicy(), TOKEN) as (port, _):
+        headers = {"Authorization": said} if said else {}
+        with pytest.raises(InvalidStatus) as refused:
+            dial(port, additional_headers=headers)
+        assert refused.value.response.status_code == 401
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            get(port, "/metrics", **headers)
+        assert get(port, "/healthz") == "OK\n"
+        good = {"Authorization": f"Api-Key {TOKEN}"}
+        with dial(port, additional_headers=good) as client:
+            assert ask(client, question())["seed"] == 0
+        assert "holdfast_refused_total 2" in get(port, "/metrics", **good)
+
+
+def test_web_pages_are_kept_out(bundle):
+    with serving(bundle, FakePolicy()) as (port, _), pytest.raises(InvalidHandshake):
+        dial(port, origin="http://evil.example")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "robot.local", ""])
+def test_other_machines_are_not_served_without_a_token(bundle, host):
+    with pytest.raises(HoldfastError, match="--token-file"), serving(bundle, FakePolicy(), host=host):
+        pass
+
+
+def test_with_a_token_it_listens_where_it_is_told(bundle):
+    with serving(bundle, FakePolicy(), TOKEN, host="0.0.0.0") as (port, _):
+        assert get(port, "/healthz") == "OK\n"
+
+
+def test_too_many_are_told_to_come_back(bundle):
+    with serving(bundle, FakePolicy()) as (port, _):
+        clients = [dial(port) for _ in range(CONNECTIONS)]
+        with pytest.raises(ConnectionClosed) as closed:
+            dial(port)
+        assert closed.value.rcvd.code == 1013
+        assert ask(clients[-1], question())["seed"] == 0
+        for client in clients:
+            client.close()
+        with dial(port) as client:
+            assert ask(client, question())["seed"] == 0
+
+
+def test_a_policy_that_remembers_serves_one_robot(bundle):
+    with serving(bundle, FakePolicy(remembers=True)) as (port, _), dial(port), pytest.raises(ConnectionClosed):
+        dial(port)
+
+
+def test_a_port_in_use_is_told(bundle):
+    with serving(bundle, FakePolicy()) as (port, _):
+        server = Server(bundle, FakePolicy(), None, print)
+        with pytest.raises(HoldfastError, match=f"127.0.0.1:{port} cannot be listened on"):
+            asyncio.run(server.run("127.0.0.1", port, print))
+
+
+def test_it_stops_after_answering_what_it_has_begun(bundle):
+    policy = FakePolicy()
+    with serving(bundle, policy) as (port, stop), dial(port) as busy, dial(port) as idle:
+        policy.delay = 0.5
+        policy.begun.clear()
+        busy.send(pack(question(6)))
+        assert policy.begun.wait(5)
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        assert unpack(busy.recv())["seed"] == 6
+        for client in (busy, idle):
+            with pytest.raises(ConnectionClosed) as closed:
+                client.recv()
+            assert closed.value.rcvd.code == 1001
+        stopping.join()
+        with pytest.raises(OSError):
+            dial(port)
