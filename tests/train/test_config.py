@@ -64,6 +64,7 @@ BAD = {
     "batch_size": (0, -1),
     "seed": (-1,),
     "idle": ("", "held"),
+    "parallel": ("", "fsdp1"),
 }
 GOOD = {
     "replay.ratio": (0.002, 1),
@@ -89,6 +90,7 @@ GOOD = {
     "batch_size": (1,),
     "seed": (0,),
     "idle": ("hold", "mask"),
+    "parallel": ("ddp", "fsdp"),
 }
 
 

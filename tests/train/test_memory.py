@@ -60,8 +60,8 @@ def deleting(toy, monkeypatch):
         if "buffer" in path.parts:
             seen["peak"] = max(seen["peak"], size(toy / "copy" / "buffer") + current())
 
-    def written(folder, fill, needed=0):
-        write(folder, fill, needed)
+    def written(folder, *rest, **more):
+        write(folder, *rest, **more)
         if folder.name == "checkpoint":
             seen["buffer"] = max(seen["buffer"], size(toy / "copy" / "buffer"))
             shutil.rmtree(toy / folder.parent.name[3:])

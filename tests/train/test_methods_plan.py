@@ -178,6 +178,16 @@ def test_the_table_shows_every_stage_and_the_total():
     assert "hang_cup 33%" in text
 
 
+def test_the_plan_tells_what_each_rank_takes():
+    stream = catalog.load_stream("single_arm", "/nowhere")
+    shared = make_plan(TrainConfig(stream="single_arm", parallel="fsdp"), stream, look=True, ranks=4)
+    assert (shared.ranks, shared.samples_per_rank, shared.parallel) == (4, 32, "fsdp")
+    console = Console(width=200, color_system=None)
+    with console.capture() as caught:
+        console.print(table(shared))
+    assert "24000 steps in all, 32 samples on each of 4 ranks (fsdp), into" in caught.get()
+
+
 @pytest.mark.parametrize(
     ("method", "store", "read"),
     [

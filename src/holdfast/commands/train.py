@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError, unknown
 from holdfast.records import Stream
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
+from holdfast.train.ranks import Ranks
 
 EPILOG = """\
 examples:
@@ -23,6 +24,7 @@ examples:
   holdfast train --stream=single_arm --data_root=data --method=sequential
   holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
   holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group
+  torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
 A stream file lists your tasks in order:
   name = "kitchen"
@@ -41,13 +43,27 @@ Killed? Run the same command again: it goes on and ends with the same weights.
 
 
 def main(argv: list[str]) -> int:
-    """Run the command."""
+    """Run the command. Of several ranks on one machine, only the first says what is wrong."""
+    ranks = Ranks.from_environment()
+    try:
+        return run(argv, ranks)
+    except HoldfastError:
+        if ranks.local == 0:
+            raise
+        return 2
+
+
+def run(argv: list[str], ranks: Ranks) -> int:
+    """Parse, plan, train; one of several ranks speaks."""
     config = parse(TrainConfig, "train", argv, EPILOG)
+    from holdfast.train.run import deal
+
+    config = deal(config, ranks.count)
     stream = select(catalog.load_stream(config.stream, config.data_root), config.tasks)
-    plan = plans.make_plan(config, stream, look=config.dry_run)
-    console = Console()
+    plan = plans.make_plan(config, stream, look=config.dry_run, ranks=ranks.count)
+    console = Console(quiet=not ranks.first)
     if config.dry_run:
-        return dry_run(config, stream, plan, console)
+        return dry_run(config, stream, plan, console) if ranks.first else 0
     for entry in plans.needed(config, stream):
         # Stats only: a folder that is not there is said now, but no later task's file is opened before its stage.
         if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
@@ -55,19 +71,24 @@ def main(argv: list[str]) -> int:
     console.print(plans.table(plan))
     from holdfast.train.engine import train
 
-    folder = train(config, stream, console)
+    folder = train(config, stream, console, ranks)
     console.print(f"[green]Finished.[/green] A policy per stage is in {folder}/stages/*/checkpoint/policy.")
     return 0
 
 
 def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Console) -> int:
-    """Print the plan, with time and disk measured on the first task whose data is here."""
+    """Print the plan, with time and disk measured on the first task whose data is here.
+
+    One rank's share of a step is timed, on this process's device; what ranks tell each other is not in it.
+    """
     measured = None
     here = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
     if here:
         from holdfast.train.estimate import estimate
 
-        measured = estimate(config, stream, here[0])
+        parts = (config.optim.accumulate or 1) // plan.ranks
+        alone = replace(config, batch_size=plan.samples_per_rank, optim=replace(config.optim, accumulate=parts))
+        measured = estimate(alone, stream, here[0])
     if config.json:
         print(json.dumps({**plan.to_json(), "estimate": measured.to_json() if measured else None}, indent=1))
         return 0

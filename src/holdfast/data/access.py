@@ -10,9 +10,12 @@ from typing import Any
 
 
 class AccessLog:
-    """Appends one JSON line per event to `audit.jsonl`, each under the stage that was running."""
+    """Appends one JSON line per event to `audit.jsonl`, each under the stage that was running.
 
-    def __init__(self, path: Path) -> None:
+    Without a path nothing is written: of several processes that train together one writes for all.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self.stage = 0
 
@@ -22,6 +25,8 @@ class AccessLog:
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event."""
+        if self._path is None:
+            return
         line = json.dumps({"time": round(time.time(), 3), "stage": self.stage, "event": event, **fields})
         with self._path.open("a") as file:
             file.write(line + "\n")

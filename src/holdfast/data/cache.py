@@ -49,11 +49,16 @@ class Cache:
             image.copy_(decode_jpeg(pixels[offset : offset + size], ImageReadMode.RGB))
 
 
-def open_cache(source: Source, resize: Resize | None, config: CacheConfig, console: Console) -> Cache:
-    """Open the cache of a dataset at the size a policy reads, after building or mending what is not there."""
+def open_cache(
+    source: Source, resize: Resize | None, config: CacheConfig, console: Console, check: bool = True
+) -> Cache:
+    """Open the cache of a dataset at the size a policy reads, after building or mending what is not there.
+
+    Without `check` it is taken as it is: another process of this machine has checked it just now.
+    """
     spec = plan_cache(source, resize, config)
     files = CacheFiles(config.folder, spec)
-    if files.folder not in _CHECKED or not (files.folder / HEADER).exists():
+    if (check and files.folder not in _CHECKED) or not (files.folder / HEADER).exists():
         with files.locked(lambda: console.print(f"Waiting for another process that builds {files.folder}.")):
             files.write_numbers(source.state, source.action, np.stack([source.starts, source.ends]))
             missing = find_missing(files, config.parallel, console)

@@ -54,7 +54,8 @@ class Sampler:
         replay = bool(self.replay) and is_replay(self.seed, self.stage, step, self.steps, self.frequency, self.coin)
         rng = np.random.default_rng([self.seed, self.stage, step, 1])
         rows, frames = (self._old if replay else self._new).draw(self.batch_size, rng)
-        return Draw(rows[rank::world], frames[rank::world], replay)
+        own = slice(rank * self.batch_size // world, (rank + 1) * self.batch_size // world)
+        return Draw(rows[own], frames[own], replay)
 
     @cached_property
     def _new(self) -> _Pools:

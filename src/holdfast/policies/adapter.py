@@ -81,7 +81,7 @@ class Adapter:
     def loss(self, batch: Batch, active: torch.Tensor | None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out."""
         if not self.knows_elements:
-            total, _ = self.policy.forward(batch)
+            total, _ = self.policy(batch)
             return Loss(total)
         elements = self.policy.loss_elements(batch)
         mask = (~batch["action_is_pad"])[..., None].expand_as(elements)
@@ -102,7 +102,7 @@ class Adapter:
         with torch.no_grad():
             for flags in (none, half):
                 torch.manual_seed(0)
-                losses.append(self.policy.forward({**batch, "action_is_pad": flags})[0])
+                losses.append(self.policy({**batch, "action_is_pad": flags})[0])
         self.policy.train()
         return not torch.equal(losses[0], losses[1])
 

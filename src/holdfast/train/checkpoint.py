@@ -11,28 +11,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.train.ranks import ALONE, Ranks
 
 MANIFEST = "manifest.json"
 
 
-def write(folder: Path, fill: Callable[[Path], None], needed: int = 0) -> None:
+def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, ranks: Ranks = ALONE) -> None:
     """Let `fill` write into a temporary folder, then make it appear as `folder` in one step.
 
     Args:
         folder: Where the checkpoint is to be.
         fill: Writes the files.
         needed: Bytes they will take, if known; checked against the free space first.
+        ranks: All of them call `fill`; the first does the rest.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".writing-{folder.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
     try:
-        free = shutil.disk_usage(folder.parent).free
-        if free < needed:
-            raise OSError(errno.ENOSPC, f"{needed / 2**20:.0f} MiB needed, {free / 2**20:.0f} MiB free")
-        temporary.mkdir()
-        fill(temporary)
-        _write_manifest(temporary)
+        with ranks.together():
+            if ranks.first:
+                _make_room(temporary, needed)
+        with ranks.together():
+            fill(temporary)
+        with ranks.together():
+            if ranks.first:
+                _write_manifest(temporary)
+                _replace(temporary, folder)
     except Exception as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if _means_full(error):
@@ -41,7 +44,6 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0) -> None:
                 "Free some space and run the same command again."
             ) from None
         raise
-    _replace(temporary, folder)
 
 
 def verify(folder: Path) -> str | None:
@@ -83,6 +85,15 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _make_room(temporary: Path, needed: int) -> None:
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    free = shutil.disk_usage(temporary.parent).free
+    if free < needed:
+        raise OSError(errno.ENOSPC, f"{needed / 2**20:.0f} MiB needed, {free / 2**20:.0f} MiB free")
+    temporary.mkdir()
 
 
 def _write_manifest(folder: Path) -> None:

@@ -97,8 +97,9 @@ class OptimConfig:
     clip: float = 1.0
     # Decay of the moving average that is evaluated, saved and passed to the next stage; 0 switches it off.
     ema: float = 0.998
-    # Micro-batches a batch is cut into when it does not fit.
-    accumulate: int = 1
+    # Micro-batches a batch is cut into when it does not fit, each with noise of its own. Ranks share them, so the same
+    # number trains alike on any number of ranks that divides it. Empty takes one per rank, or what the run began with.
+    accumulate: int | None = None
     # auto: bf16 compute on a GPU, fp32 elsewhere; weights are always kept in fp32.
     precision: str = "auto"
 
@@ -112,9 +113,14 @@ class OptimConfig:
         _require(self.weight_decay >= 0, "optim.weight_decay", self.weight_decay, "at least 0")
         _require(0 <= self.ema < 1, "optim.ema", self.ema, "at least 0 and below 1")
         _require(self.clip > 0, "optim.clip", self.clip, "above 0")
-        _require(self.accumulate >= 1, "optim.accumulate", self.accumulate, "at least 1")
+        _require(self.micro_batches >= 1, "optim.accumulate", self.accumulate, "at least 1")
         if self.precision not in ("auto", "fp32", "bf16"):
             raise unknown("--optim.precision", self.precision, ("auto", "fp32", "bf16"))
+
+    @property
+    def micro_batches(self) -> int:
+        """Into how many a batch is cut."""
+        return 1 if self.accumulate is None else self.accumulate
 
 
 @dataclass(frozen=True)
@@ -161,12 +167,15 @@ class TrainConfig:
     policy: PolicyChoice = field(default_factory=PolicyChoice)
     # K: updates with new data per stage.
     steps: int = 4000
+    # Samples of one update, over all ranks.
     batch_size: int = 128
     seed: int = 42
     # hold: an idle arm is trained to stay where it is (the paper); mask: it is left out of the loss.
     idle: str = "hold"
     # cpu, cuda, or auto.
     device: str = "auto"
+    # With torchrun: ddp (every rank holds the policy) or fsdp (every rank holds a part of it, for large ones).
+    parallel: str = "ddp"
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     norm: NormConfig = field(default_factory=NormConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -188,7 +197,9 @@ class TrainConfig:
         _require(self.seed >= 0, "seed", self.seed, "at least 0")
         if self.idle not in ("hold", "mask"):
             raise unknown("--idle", self.idle, ("hold", "mask"))
-        divides = self.batch_size % self.optim.accumulate == 0
+        if self.parallel not in ("ddp", "fsdp"):
+            raise unknown("--parallel", self.parallel, ("ddp", "fsdp"))
+        divides = self.batch_size % self.optim.micro_batches == 0
         _require(divides, "optim.accumulate", self.optim.accumulate, f"a divisor of the batch size {self.batch_size}")
         _require(self.dry_run or not self.json, "json", "without --dry-run", "given together with --dry-run")
 

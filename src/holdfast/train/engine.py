@@ -2,6 +2,8 @@
 
 A run is a folder. Every decision below depends only on the run's settings and on what the folder holds, never on
 what happened in memory before; so a run that is killed anywhere and started again ends with the same weights.
+
+Several ranks go through this story side by side. Each takes its part of every step; the first alone speaks and writes.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,6 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import resolve
-from holdfast.policies.device import choose_device
 from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.train import checkpoint
@@ -46,7 +48,9 @@ from holdfast.train.lessons import (
 from holdfast.train.log import Ledger, MetricsLog
 from holdfast.train.memory import Memory, size
 from holdfast.train.methods import METHODS, Stage
+from holdfast.train.parallel import gather, rank_device, shard
 from holdfast.train.progress import Progress
+from holdfast.train.ranks import ALONE, Ranks
 from holdfast.train.run import Finished, RunFolder
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
@@ -62,39 +66,69 @@ class Setting:
     embodiment: Embodiment | None
     device: str
     console: Console
+    ranks: Ranks = ALONE
 
 
-def train(config: TrainConfig, stream: Stream, console: Console) -> Path:
+def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
     """Train every stage of a stream that is not finished yet, and return the run's folder."""
-    run = RunFolder(Path(config.folder), lambda message: console.print(f"[yellow]{message}[/yellow]"))
+    run = RunFolder(Path(config.folder), lambda said: console.print(f"[yellow]{said}[/yellow]"), writes=ranks.first)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
-    setting = Setting(config, stream, run, embodiment, choose_device(config.device), console)
+    setting = Setting(config, stream, run, embodiment, rank_device(config.device, ranks), console, ranks)
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
-    with run.locked():
-        run.begin(plain(config), [plain(entry.task) for entry in stream.tasks])
+    with ranks.connected(setting.device), contextlib.ExitStack() as held:
+        with ranks.together():
+            if ranks.first:
+                held.enter_context(run.locked())
+                run.begin(plain(config), [plain(entry.task) for entry in stream.tasks])
         previous: Finished | None = None
         for stage in stages:
             run.log.stage = stage.number
-            finished = run.finished(stage)
+            with ranks.together():
+                finished = ranks.ask(partial(run.finished, stage))
             if finished is None:
                 finished = train_stage(setting, stage, previous if stage.start == "previous" else None)
-            if previous is not None:
+            if previous is not None and ranks.first:
                 # Kept until the next stage stood, in case the final checkpoint had been damaged on disk.
                 checkpoint.prune(previous.folder.parent / "progress", keep=0)
             previous = finished
         assert previous is not None
-        checkpoint.prune(previous.folder.parent / "progress", keep=1)
+        if ranks.first:
+            checkpoint.prune(previous.folder.parent / "progress", keep=1)
     return run.path
 
 
 def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Finished:
-    """Open the data, fix the spaces, audit them, take the steps, and leave a finished checkpoint behind."""
+    """Make everything ready, take the steps, and leave a finished checkpoint behind."""
+    with setting.ranks.together():
+        ready = prepare_stage(setting, stage, previous)
+    take_steps(setting, stage, ready)
+    if ready.state.average:
+        ready.state.average.write_to_model()
+    gather(ready.adapter.policy, setting.ranks)
+    with setting.ranks.together():
+        return setting.ranks.ask(partial(finish_stage, setting, stage, ready))
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A stage at its first step, or at the one where it was stopped."""
+
+    data: StageData
+    agreed: dict[str, Any]  # what all datasets of the run have in common
+    buffer: Buffer
+    adapter: Adapter
+    normalization: Normalization
+    state: TrainingState
+
+
+def prepare_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Ready:
+    """Open the data, start the policy, fix the spaces and audit them, and go to where the stage was stopped."""
     config, console = setting.config, setting.console
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
-    folder = setting.run.stage(stage)
-    resumed = checkpoint.newest(folder / "progress", setting.run.say)
+    progress = setting.run.stage(stage) / "progress"
+    resumed = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
     # After its last step a stage replays nothing more, and the run's copies may have shrunk already.
     rest = replace(stage, frequency=0.0) if resumed and checkpoint.step(resumed) == stage.steps else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
@@ -102,17 +136,20 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
     check_schema(agreed, data.lessons)
 
     adapter = start_policy(setting, data, previous)
-    data = read_from_cache(setting.run, data, adapter.resize, config.cache, console)
+    data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
     normalization = settle_normalization(setting, adapter, data, previous)
-    state = TrainingState(adapter.policy.train(), config.optim)
+    if config.parallel == "fsdp" and setting.ranks.count > 1:
+        shard(adapter.policy, setting.ranks)
+    state = TrainingState(adapter.policy.train(), config.optim, setting.ranks)
     if resumed:
         state.load(resumed)
         console.print(f"Going on at step {state.step} of {stage.steps}.")
+    return Ready(data, agreed, buffer, adapter, normalization, state)
 
-    take_steps(setting, stage, data, adapter, normalization, state)
 
-    if state.average:
-        state.average.write_to_model()
+def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Finished:
+    """Decide which episodes are kept, and write the stage's final checkpoint."""
+    config, buffer, data, normalization = setting.config, ready.buffer, ready.data, ready.normalization
     learned = data.new[-1]
     if METHODS[config.method].keeps:
         source, name = learned.source, learned.task.name
@@ -121,20 +158,21 @@ def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Fi
             buffer = copy_kept(setting, buffer, learned)
 
     def fill(target: Path) -> None:
-        adapter.save(target / "policy", normalization.test(learned.task.name))
+        ready.adapter.save(target / "policy", normalization.test(learned.task.name))
         for name, content in (
             ("normalization", normalization.to_json()),
             ("buffer", buffer.to_json()),
-            ("schema", agreed),
+            ("schema", ready.agreed),
             ("datasets", {kept.task: kept.fingerprint for kept in buffer.tasks} | data.fingerprints),
             ("config", plain(config)),
         ):
             (target / f"{name}.json").write_text(json.dumps(content, indent=1))
 
-    checkpoint.write(folder / "checkpoint", fill, needed=state.size // 3)
+    folder = setting.run.stage(stage) / "checkpoint"
+    checkpoint.write(folder, fill, needed=ready.state.size // 3)
     if config.replay.store == "copy":
         free_frames(setting, data)
-    return Finished(folder / "checkpoint", normalization, buffer, agreed)
+    return Finished(folder, normalization, buffer, ready.agreed)
 
 
 def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
@@ -194,7 +232,8 @@ def settle_normalization(
             names = data.new[0].source.names
             given = read_norm_stats(Path(resolve(config.stats)), len(names))
             known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
-    normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
+    with setting.ranks.leader_goes_first():  # what one measures the others recall
+        normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))
         setting.run.log.write("audit", space=normalization.hash, **result.to_json())
@@ -203,44 +242,42 @@ def settle_normalization(
     return normalization
 
 
-def take_steps(
-    setting: Setting,
-    stage: Stage,
-    data: StageData,
-    adapter: Adapter,
-    normalization: Normalization,
-    state: TrainingState,
-) -> None:
-    """Train from `state.step` to the stage's end, logging and saving on the way."""
-    config, folder = setting.config, setting.run.stage(stage)
-    preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
+def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
+    """Train to the stage's end, logging and saving on the way."""
+    config, folder, ranks = setting.config, setting.run.stage(stage), setting.ranks
+    data, adapter, state = ready.data, ready.adapter, ready.state
+    preprocess = transforms.build_training(adapter.config, [ready.normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
-    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device)
+    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
-    ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device)
-    log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step)
+    ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
+    log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with Progress(setting.console, stage, config, state.step) as progress:
-        for number, draw, batch in batches.iterate(sampler, state.step):
+        for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))
             ledger.add(draw, *step(state, batch))
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
-                line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
-                log.write(line)
+                with ranks.together():
+                    line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
+                if log:
+                    log.write(line)
                 progress.show(line)
             if state.step % config.checkpoint.every == 0 or done:
-                save_progress(folder / "progress", state, config.checkpoint.keep)
+                save_progress(folder / "progress", state, config.checkpoint.keep, ranks)
             progress.advance(state.step)
     batches.close()
-    log.close()
+    if log:
+        log.close()
 
 
-def save_progress(folder: Path, state: TrainingState, keep: int) -> None:
+def save_progress(folder: Path, state: TrainingState, keep: int, ranks: Ranks) -> None:
     """Make what was trained so far survive a kill."""
-    checkpoint.write(folder / f"step-{state.step:08d}", state.save, needed=state.size)
-    checkpoint.prune(folder, keep)
+    checkpoint.write(folder / f"step-{state.step:08d}", state.save, state.size, ranks)
+    if ranks.first:
+        checkpoint.prune(folder, keep)
 
 
 def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) -> None:

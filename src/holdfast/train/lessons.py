@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from holdfast.data import mapping
 from holdfast.data.batches import Layout, Lesson
-from holdfast.data.cache import Cache, open_cache
+from holdfast.data.cache import Cache, open_cache, plan_cache
 from holdfast.data.config import CacheConfig
 from holdfast.data.quantiles import recall
 from holdfast.data.resize import Resize
@@ -28,6 +29,7 @@ from holdfast.replay.schedule import shares
 from holdfast.train.config import TrainConfig
 from holdfast.train.memory import Memory
 from holdfast.train.methods import Stage
+from holdfast.train.ranks import Ranks
 from holdfast.train.run import RunFolder
 
 
@@ -115,17 +117,25 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
 
 
 def read_from_cache(
-    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console
+    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console, ranks: Ranks
 ) -> StageData:
     """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
     lessons, caches = [], []
     for lesson in data.lessons:
-        chosen = run.frame_format(lesson.task.name, config.format)
-        cache = open_cache(lesson.source, resize, replace(config, format=chosen), console)
-        run.keep_frame_format(lesson.task.name, cache.spec.format)
+        chosen = ranks.ask(partial(_settle_format, run, lesson, resize, config))
+        with ranks.leader_goes_first() as leads:
+            cache = open_cache(lesson.source, resize, replace(config, format=chosen), console, check=leads)
+        if ranks.first:
+            run.keep_frame_format(lesson.task.name, chosen)
         lessons.append(replace(lesson, source=replace(lesson.source, state=cache.state, action=cache.action)))
         caches.append(cache)
     return replace(data, lessons=tuple(lessons), caches=tuple(caches))
+
+
+def _settle_format(run: RunFolder, lesson: Lesson, resize: Resize | None, config: CacheConfig) -> str:
+    """The format of a task's frames: as the run began, or else as suits the disk."""
+    wanted = replace(config, format=run.frame_format(lesson.task.name, config.format))
+    return plan_cache(lesson.source, resize, wanted).format
 
 
 def schema(source: Source) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 from holdfast.data.sampler import Draw
 from holdfast.errors import HoldfastError
 from holdfast.train.config import LogConfig
+from holdfast.train.ranks import ALONE, Ranks
 from holdfast.train.run import write_text
 
 if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a minute
@@ -22,8 +23,10 @@ if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a min
 class Ledger:
     """Sums of a stretch of steps. Reading it is the only time training waits for the device."""
 
-    def __init__(self, tasks: Sequence[str], names: Sequence[str], arms: Sequence[str], device: str) -> None:
-        self._tasks, self._names, self._arms, self._device = tasks, names, arms, device
+    def __init__(
+        self, tasks: Sequence[str], names: Sequence[str], arms: Sequence[str], device: str, ranks: Ranks = ALONE
+    ) -> None:
+        self._tasks, self._names, self._arms, self._device, self._ranks = tasks, names, arms, device, ranks
         self._clear()
 
     def _clear(self) -> None:
@@ -42,7 +45,7 @@ class Ledger:
         self._steps += 1
         self._replayed += draw.replay
         self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
-        self._total += torch.stack([loss.total.float() for loss in losses]).mean()
+        self._total += torch.stack([loss.total.float() for loss in losses]).sum()
         self._norm += norm
         rows = torch.from_numpy(draw.rows).to(self._device)
         for part, loss in zip(rows.chunk(len(losses)), losses, strict=True):
@@ -52,8 +55,11 @@ class Ledger:
                 self._weight.index_add_(0, part, loss.mask.float().sum(1))
 
     def read(self, step: int, lr: float) -> dict[str, Any]:
-        """One line of metrics for the steps since the last; a loss that is not finite ends the run."""
-        loss, norm = float(self._total) / self._steps, float(self._norm) / self._steps
+        """One line of metrics for the steps since the last, over all ranks; a loss that is not finite ends the run."""
+        drawn = torch.from_numpy(self._drawn).to(self._device)
+        parts = [part.flatten().double() for part in (self._total, self._sum, self._weight, drawn)]
+        total, sums, weight, drawn = self._ranks.sum(torch.cat(parts)).cpu().split([len(part) for part in parts])
+        loss, norm = float(total) / self._steps, float(self._norm) / self._steps
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise HoldfastError(
                 f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is older. "
@@ -61,9 +67,9 @@ class Ledger:
             )
         line: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm, "lr": lr}
         line["replay_steps"], line["steps"] = self._replayed, self._steps
-        line["samples"] = {t: int(n) for t, n in zip(self._tasks, self._drawn, strict=True) if n}
+        line["samples"] = {t: int(n) for t, n in zip(self._tasks, drawn, strict=True) if n}
         if self._elements:
-            line.update(self._by_part(self._sum.double().cpu().numpy(), self._weight.double().cpu().numpy()))
+            line.update(self._by_part(sums.view_as(self._sum).numpy(), weight.view_as(self._sum).numpy()))
         self._clear()
         return line
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from holdfast.train.config import OptimConfig
+from holdfast.train.shards import local
 
 
 def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:
@@ -72,9 +73,14 @@ class Average:
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Move towards the live weights."""
-        torch._foreach_lerp_(self._slow, self._live, self.pace(step))
+        torch._foreach_lerp_(_local(self._slow), _local(self._live), self.pace(step))
 
     @torch.no_grad()
     def write_to_model(self) -> None:
         """Put the average in place of the live weights."""
-        torch._foreach_copy_(self._live, self._slow)
+        torch._foreach_copy_(_local(self._live), _local(self._slow))
+
+
+def _local(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Of sharded tensors each rank averages what it holds."""
+    return [local(tensor) for tensor in tensors]

@@ -45,6 +45,9 @@ class Plan:
     episodes: dict[str, int | None]
     stages: tuple[PlannedStage, ...]
     notes: tuple[str, ...]
+    ranks: int
+    samples_per_rank: int
+    parallel: str
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -61,7 +64,7 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     return [stream.tasks[position] for stage in ahead for position in stage.learns]
 
 
-def make_plan(config: TrainConfig, stream: Stream, *, look: bool) -> Plan:
+def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> Plan:
     """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
     stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
     learned = _learned(config, stages) if look else {}
@@ -77,6 +80,9 @@ def make_plan(config: TrainConfig, stream: Stream, *, look: bool) -> Plan:
         {name: size[0] for name, size in sizes.items()},
         tuple(_planned(config, stream, stage, sizes) for stage in stages),
         notes,
+        ranks,
+        config.batch_size // ranks,
+        config.parallel,
     )
 
 
@@ -164,6 +170,7 @@ def table(plan: Plan) -> Table:
         kept = ", ".join(f"{name} {count}" for name, count in stage.kept.items() if count is not None)
         replayed = f"~{stage.replay_steps}" if stage.replay_frequency else ""
         out.add_row(str(stage.number), stage.name, str(stage.steps), replayed, split, kept)
-    out.caption = f"{plan.total_steps} steps in all, into {plan.output}"
+    shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
+    out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"
     out.caption_justify = "left"
     return out

@@ -6,7 +6,7 @@ import fcntl
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from holdfast.errors import HoldfastError
 from holdfast.norm.strategies import Normalization
 from holdfast.replay.buffer import Buffer
 from holdfast.train import checkpoint
+from holdfast.train.config import TrainConfig
 from holdfast.train.methods import Stage
 
-# What may differ between two starts of one run: nothing here changes the weights it ends with. Where the stream's file
+# What may differ between two starts of one run: nothing here changes the weights it ends with (how ranks share the work
+# changes the order of sums, so their last bits). Where the stream's file
 # and datasets lie is free too: tasks are compared by what they say, datasets by their fingerprints, and the format of
 # cached frames is kept in a file of its own.
-FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root")
+FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
 FRAME_FORMATS = "frames.json"
 
 
@@ -43,12 +45,12 @@ class Finished:
 
 
 class RunFolder:
-    """Names the files of a run and answers what is done already."""
+    """Names the files of a run and answers what is done already. One of several ranks writes its log."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
         self.path = path
         self.say = say
-        self.log = AccessLog(path / "audit.jsonl")
+        self.log = AccessLog(path / "audit.jsonl" if writes else None)
 
     def begin(self, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
         """Write run.yaml, or make sure that the run was begun with the same settings and tasks."""
@@ -115,6 +117,33 @@ class RunFolder:
             self.say(f"Checkpoint {folder} is damaged: {problem}. Going back to the stage's last progress.")
             return None
         return read_finished(folder)
+
+
+def deal(config: TrainConfig, ranks: int) -> TrainConfig:
+    """Settle into how many micro-batches a batch is cut: as asked, as the run began, or one for each of the ranks."""
+    begun = _micro_batches(Path(config.folder) / "run.yaml") if config.optim.accumulate is None else None
+    parts = config.optim.accumulate or begun or ranks
+    if parts % ranks:
+        origin = f"{config.folder} was begun with" if begun else "You asked for"
+        fits = [str(n) for n in range(1, parts + 1) if parts % n == 0]
+        raise HoldfastError(
+            f"{origin} --optim.accumulate={parts}: {ranks} ranks cannot share {parts} micro-batches equally. "
+            f"Use {' or '.join(fits)} ranks, or begin a run with a multiple of {ranks}."
+        )
+    if config.batch_size % parts:
+        raise HoldfastError(
+            f"--batch_size={config.batch_size}, the batch of all ranks together, cannot be dealt equally to {ranks} "
+            f"ranks in {parts} micro-batches. Use a multiple of {parts}."
+        )
+    return replace(config, optim=replace(config.optim, accumulate=parts))
+
+
+def _micro_batches(file: Path) -> int | None:
+    try:
+        begun: int = yaml.safe_load(file.read_text())["config"]["optim"]["accumulate"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None  # not begun, or damaged: `begin` will say so
+    return begun
 
 
 def read_finished(folder: Path) -> Finished:

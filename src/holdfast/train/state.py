@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.train.config import OptimConfig
 from holdfast.train.optim import Average, build_optimizer
+from holdfast.train.ranks import ALONE, Ranks
+from holdfast.train.shards import is_sharded, laid_out_like, read_shards, shard_names, whole, write_shards
 
 TENSORS, STEP = "training.safetensors", "state.json"
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -19,12 +21,13 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 class TrainingState:
     """Model, optimizer and average of one stage. Optimizer and average are fresh at every stage's start."""
 
-    def __init__(self, policy: Any, config: OptimConfig) -> None:
+    def __init__(self, policy: Any, config: OptimConfig, ranks: Ranks = ALONE) -> None:
         self.policy = policy
         self.optimizer = build_optimizer(policy, config)
         self.parameters = {name: p for name, p in policy.named_parameters() if p.requires_grad}
         self.average = Average(self.parameters, config.ema) if config.ema else None
         self.step = 0
+        self._ranks = ranks
 
     def advance(self, clip: float) -> torch.Tensor:
         """Clip the gradients, take the optimizer's step and let the average follow; returns the gradient's norm."""
@@ -42,7 +45,7 @@ class TrainingState:
         if self.average:
             self.average.update(self.step)
         self.step += 1
-        return norm
+        return whole(norm)
 
     @property
     def size(self) -> int:
@@ -51,7 +54,7 @@ class TrainingState:
         return sum(p.numel() * p.element_size() for p in self.parameters.values()) * copies
 
     def save(self, folder: Path) -> None:
-        """Write everything needed to go on at `self.step`."""
+        """Write all that is needed to go on at `self.step`, on any number of ranks; each writes what only it has."""
         tensors = {f"buffer/{name}": b for name, b in self.policy.named_buffers()}
         for name, parameter in self.parameters.items():
             tensors[f"weight/{name}"] = parameter.detach()
@@ -59,24 +62,39 @@ class TrainingState:
                 tensors[f"{key}/{name}"] = value
             if self.average:
                 tensors[f"average/{name}"] = self.average.values[name]
-        save_file({k: v.contiguous() for k, v in tensors.items()}, folder / TENSORS)
-        (folder / STEP).write_text(json.dumps({"step": self.step}))
+        if any(is_sharded(p) for p in self.parameters.values()):
+            write_shards(folder, tensors, self._ranks.group)
+        elif self._ranks.first:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, folder / TENSORS)
+        if self._ranks.first:
+            (folder / STEP).write_text(json.dumps({"step": self.step}))
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Inverse of `save`."""
+        """Inverse of `save`, whatever number of ranks saved."""
         self.step = json.loads((folder / STEP).read_text())["step"]
-        stored = load_file(folder / TENSORS)
+        stored = load_file(folder / TENSORS) if (folder / TENSORS).exists() else self._read_shards(folder)
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(stored[f"buffer/{name}"])
         for name, parameter in self.parameters.items():
-            parameter.copy_(stored[f"weight/{name}"])
+            parameter.copy_(laid_out_like(stored[f"weight/{name}"], parameter))
             moments = {key: stored[f"{key}/{name}"] for key in MOMENTS if f"{key}/{name}" in stored}
             if moments:  # a parameter that never had a gradient has none
-                on_device = self.optimizer.defaults["fused"]
+                counter = moments.pop("step")
                 self.optimizer.state[parameter] = {
-                    key: value.to(parameter.device) if key != "step" or on_device else value
-                    for key, value in moments.items()
+                    "step": counter.to(parameter.device) if self.optimizer.defaults["fused"] else counter,
+                    **{key: laid_out_like(value, parameter) for key, value in moments.items()},
                 }
             if self.average:
-                self.average.values[name].copy_(stored[f"average/{name}"])
+                self.average.values[name].copy_(laid_out_like(stored[f"average/{name}"], parameter))
+
+    def _read_shards(self, folder: Path) -> dict[str, torch.Tensor]:
+        """What several ranks wrote together, each tensor laid out as this state's own."""
+        buffers = dict(self.policy.named_buffers())
+        wanted = {}
+        for key in shard_names(folder):
+            kind, name = key.split("/", 1)
+            like = torch.zeros(()) if kind == "step" else buffers[name] if kind == "buffer" else self.parameters[name]
+            wanted[key] = torch.empty_like(like)
+        read_shards(folder, wanted, self._ranks.group)
+        return wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,16 @@ from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
 from holdfast.train.config import TrainConfig
 from holdfast.train.optim import set_learning_rate
+from holdfast.train.parallel import Objective
+from holdfast.train.ranks import ALONE, Ranks
 from holdfast.train.state import TrainingState
 
 
 class Stepper:
-    """Carries out the steps of one stage; everything random in a step comes from (seed, stage, step, rank)."""
+    """Carries out the steps of one stage; all that is random comes from (seed, stage, step, number of the micro-batch).
+
+    Micro-batches are numbered over all ranks, so how many ranks share them changes nothing but the order of a sum.
+    """
 
     def __init__(
         self,
@@ -30,30 +34,45 @@ class Stepper:
         stage: int,
         steps: int,
         device: str,
-        rank: int = 0,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._config = config
-        self._adapter = adapter
+        self._objective = Objective(adapter, config, device, ranks)
+        self._counts_elements = adapter.knows_elements
         self._preprocess = preprocess
         self._active = None if active is None else torch.from_numpy(active).to(device)
-        self._stage, self._steps, self._rank = stage, steps, rank
+        self._stage, self._steps, self._ranks = stage, steps, ranks
         self._device = device
 
     def __call__(self, state: TrainingState, batch: Batch) -> tuple[list[Loss], torch.Tensor]:
-        """Take step `state.step` with a batch as it comes from the data; returns losses and the gradient's norm."""
+        """Take step `state.step` with this rank's part of a batch, as it comes from the data.
+
+        Returns:
+            The micro-batches' losses, each as its share of the whole batch's, and the norm of the gradient.
+        """
         optim = self._config.optim
+        parts = optim.micro_batches // self._ranks.count
+        shares = self._shares(batch, parts)
         set_learning_rate(state.optimizer, optim, state.step, self._steps)
         state.optimizer.zero_grad(set_to_none=True)
         losses = []
-        for part, micro in enumerate(split(batch, optim.accumulate)):
-            seed = step_seed(self._config.seed, self._stage, state.step, self._rank, part)
+        for part, micro in enumerate(split(batch, parts)):
+            number = self._ranks.number * parts + part
+            seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
             ready = self.prepare(micro, seed)
-            torch.manual_seed(seed)
-            with self._autocast():
-                loss = self._adapter.loss(ready, self._active_rows(micro))
-            (loss.total / optim.accumulate).backward()
-            losses.append(loss.detach())
+            last = part + 1 == parts
+            losses.append(self._objective.learn(ready, self._active_rows(micro), shares[part], seed, last))
         return losses, state.advance(optim.clip)
+
+    def _shares(self, batch: Batch, parts: int) -> torch.Tensor:
+        """What each micro-batch counts in the whole batch: by its loss's elements where they are masked, else alike."""
+        count = torch.ones(len(batch["task"]), device=self._device)
+        if self._counts_elements:
+            count = (~batch["action_is_pad"]).sum(1).to(self._device)
+            active = self._active_rows(batch)
+            count = count if active is None else count * active.sum(1)
+        own = count.view(parts, -1).sum(1).float()
+        return own / self._ranks.sum(own.sum()).clamp_min(1)
 
     def prepare(self, batch: Batch, seed: int) -> Batch:
         """Move a batch to the device, augment its images, and run the policy's own preprocessing."""
@@ -68,12 +87,6 @@ class Stepper:
 
     def _active_rows(self, batch: Batch) -> torch.Tensor | None:
         return None if self._active is None else self._active[batch["task_index"].to(self._device)]
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        precision = self._config.optim.precision
-        if precision == "bf16" or (precision == "auto" and self._device.startswith("cuda")):
-            return torch.autocast(self._device.split(":")[0], torch.bfloat16)
-        return nullcontext()
 
 
 def split(batch: Batch, parts: int) -> Iterator[Batch]:

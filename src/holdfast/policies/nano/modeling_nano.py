@@ -81,6 +81,10 @@ class NanoPolicy(PreTrainedPolicy):
         """Return everything that learns, as one group."""
         return self.parameters()
 
+    def shard_blocks(self) -> list[nn.Module]:
+        """Parts that can be gathered one at a time where ranks share the weights; the decoder's are reached into."""
+        return list(self.network.encoder)
+
     @property
     def noise_shape(self) -> tuple[int, int]:
         """Shape of the noise one chunk flows out of, for whoever wants to draw it: steps, dimensions."""
