@@ -52,6 +52,7 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     process = start(run)
     while not written(run) and process.poll() is None:
         time.sleep(0.02)
+    os.kill(process.pid, signal.SIGSTOP)  # else it may be done before its children are listed
     workers = children(process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

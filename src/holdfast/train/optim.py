@@ -20,10 +20,8 @@ def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:
     for group in groups:
         # A group with its own rate (a vision backbone, say) keeps its proportion when the peak is set by hand.
         group["peak"] = group["lr"] * (lr / preset) if "lr" in group else lr
-    fused = next(policy.parameters()).device.type == "cuda"
-    return torch.optim.AdamW(
-        groups, lr=lr, betas=(config.beta1, config.beta2), eps=config.eps, weight_decay=config.weight_decay, fused=fused
-    )
+    betas = (config.beta1, config.beta2)
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=config.eps, weight_decay=config.weight_decay, fused=True)
 
 
 def _groups(parameters: Any) -> list[dict[str, Any]]:

@@ -82,7 +82,7 @@ class TrainingState:
             if moments:  # a parameter that never had a gradient has none
                 counter = moments.pop("step")
                 self.optimizer.state[parameter] = {
-                    "step": counter.to(parameter.device) if self.optimizer.defaults["fused"] else counter,
+                    "step": counter.to(parameter.device),
                     **{key: laid_out_like(value, parameter) for key, value in moments.items()},
                 }
             if self.average:
