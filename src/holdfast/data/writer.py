@@ -75,7 +75,7 @@ def _tame() -> None:
     # the time of recording. Every eighth row and column of every eighth frame tell the same.
     compute_stats.auto_downsample_height_width = lambda image: image[:, ::8, ::8]
 
-    class Sparing(compute_stats.RunningQuantileStats):  # type: ignore[misc]
+    class Sparing(compute_stats.RunningQuantileStats):
         def update(self, values: np.ndarray) -> None:
             self.asked = getattr(self, "asked", -1) + 1
             if self.asked % 8 == 0:
