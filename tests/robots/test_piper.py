@@ -154,7 +154,8 @@ def test_an_arm_in_trouble_is_a_fault_in_words(pair, arms, harm, said):
 def test_the_quick_stop_reaches_both_arms_and_they_obey_no_more(pair, arms):
     pair.emergency_stop()
     until(lambda: all(fake.sent(QUICK_STOP) for fake in arms))
-    until(lambda: pair._arms[0].fault() == "reports emergency stop")
+    until(lambda: pair._arms[0].fault())
+    assert pair._arms[0].fault() == "reports emergency stop"
 
 
 @pytest.mark.parametrize("limp", [False, True])
