@@ -21,7 +21,7 @@ COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]
 
 
 def start(run):
-    flags = ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1", "--videos=1"]
+    flags = ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1"]
     return subprocess.Popen([sys.executable, "-c", COMMAND, *flags], stdout=subprocess.PIPE, text=True)
 
 
@@ -73,8 +73,7 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     assert [trial.seed for trial in found] == list(range(TRIALS))
 
     fresh = read_run(shutil.copytree(finished, tmp_path / "left-alone" / "run"))
-    choice = Choice(trials=TRIALS, stages=(1,), videos=1)
+    choice = Choice(trials=TRIALS, stages=(1,))
     with Trials(fresh.trials) as trials:
         orders = list(_orders(fresh, choice, plan(fresh, choice, trials)))
     assert twins(found) == twins(run_share(Setup("cpu"), orders))
-    assert [file.name for file in (run / "videos").rglob("*.mp4")] == ["press_button-0000.mp4"]
