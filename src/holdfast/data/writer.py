@@ -72,7 +72,7 @@ def _tame() -> None:
     av.logging.restore_default_callback = lambda: None
     datasets.disable_progress_bars()
     # Of images below 300 px LeRobot sorts every pixel of every frame for statistics that no policy here reads: half of
-    # the time of recording. Every eighth row and column of every eighth frame tell the same.
+    # the time of recording. Every eighth row and column of every eighth frame tell enough.
     compute_stats.auto_downsample_height_width = lambda image: image[:, ::8, ::8]
 
     class Sparing(compute_stats.RunningQuantileStats):
