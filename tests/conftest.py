@@ -11,6 +11,8 @@ from toys import TASKS, stream_text
 settings.register_profile("holdfast", deadline=None)
 settings.load_profile("holdfast")
 
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def frame_cache(tmp_path_factory):
@@ -42,3 +44,15 @@ def toy(recorded, tmp_path) -> Path:
     shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     (tmp_path / "stream.toml").write_text(stream_text())
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not BROWSER:
+        pytest.skip("no Chromium or Chrome on the PATH; `make setup` installs one as root, else: apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()

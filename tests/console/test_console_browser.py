@@ -1,28 +1,16 @@
 """The console in a real browser: scoring by keyboard while the server is killed under the page."""
 
-import shutil
 import sqlite3
 from collections import Counter
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from scoring_runs import Server, make_run
 
 from holdfast.evaluate.trials import Trials
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=20_000)
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not BROWSER:
-        pytest.skip("no Chromium or Chrome on the PATH; `make setup` installs one as root, else: apt install chromium")
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """The page in a real browser: what is written in it is what a reader sees, hears of and can play."""
 
-import shutil
-
 import pytest
 
 from holdfast.report.gather import gather
 
 pytestmark = pytest.mark.browser
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
 
 # Of a cell's ground and text, by the formula of WCAG; a canvas turns any CSS colour into numbers.
@@ -21,18 +18,6 @@ LUMINANCE = """cell => {
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     });
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not BROWSER:
-        pytest.skip("no Chromium or Chrome on the PATH; `make setup` installs one as root, else: apt install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

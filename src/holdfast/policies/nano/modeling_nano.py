@@ -16,6 +16,7 @@ from holdfast.data.resize import Resize, scale
 from holdfast.errors import HoldfastError
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import Context, NanoNetwork
+from holdfast.policies.pipelines import mean_of_real
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -127,12 +128,7 @@ class NanoPolicy(PreTrainedPolicy):
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
-        elements = self.loss_elements(batch)
-        padded = batch.get(IS_PAD)
-        if padded is None:
-            return elements.mean(), {}
-        real = ~padded.unsqueeze(-1).expand_as(elements)
-        return torch.where(real, elements, 0.0).sum() / real.sum().clamp_min(1), {}
+        return mean_of_real(self.loss_elements(batch), batch.get(IS_PAD)), {}
 
     @torch.no_grad()
     def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:

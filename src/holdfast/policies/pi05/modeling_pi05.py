@@ -22,6 +22,7 @@ from holdfast.policies.pi05.acting import Actor
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.lora import add_adapters
 from holdfast.policies.pi05.network import Pi05Network
+from holdfast.policies.pipelines import mean_of_real
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -117,12 +118,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
-        elements = self.loss_elements(batch)
-        padded = batch.get(IS_PAD)
-        if padded is None:
-            return elements.mean(), {}
-        real = ~padded.unsqueeze(-1).expand_as(elements)
-        return torch.where(real, elements, 0.0).sum() / real.sum().clamp_min(1), {}
+        return mean_of_real(self.loss_elements(batch), batch.get(IS_PAD)), {}
 
     @torch.no_grad()
     def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:

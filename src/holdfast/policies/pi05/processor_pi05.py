@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from lerobot.configs import FeatureType, PipelineFeatureType, PolicyFeature
 from lerobot.lerobot_types import EnvTransition, TransitionKey
-from lerobot.processor import (
-    AbsoluteActionsProcessorStep,
-    PolicyAction,
-    PolicyProcessorPipeline,
-    ProcessorStep,
-    ProcessorStepRegistry,
-    RelativeActionsProcessorStep,
-    make_default_policy_processor_steps,
-    make_policy_processor_pipelines,
-)
+from lerobot.processor import ProcessorStep, ProcessorStepRegistry
 from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS, OBS_STATE
 from torch import Tensor
 
 from holdfast.errors import HoldfastError
 from holdfast.policies.device import send
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
+from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
 
 # Lower edges of the 256 bins of a normalized state, as LeRobot and openpi have them.
 BINS = np.linspace(-1, 1, 256 + 1)[:-1]
@@ -84,7 +75,7 @@ class Pi05PromptProcessorStep(ProcessorStep):
         """Add tokens [B, length] (int64), and where some are padding their mask (bool, true for words)."""
         observation = dict(transition[TransitionKey.OBSERVATION])
         state = observation[OBS_STATE]
-        tasks = self._tasks(transition, len(state))
+        tasks = instructions(transition, len(state), "pi05_fast")
         texts = prompts(tasks, state.float().cpu().numpy() if self.state_in_prompt else None)
         rows = self._tokenize(texts)
         longest, shortest = max(map(len, rows)), min(map(len, rows))
@@ -118,68 +109,20 @@ class Pi05PromptProcessorStep(ProcessorStep):
         rows: list[list[int]] = tokenizer(texts, max_length=self.max_length, truncation=True)["input_ids"]
         return rows
 
-    def _tasks(self, transition: EnvTransition, rows: int) -> list[str]:
-        task = (transition.get(TransitionKey.COMPLEMENTARY_DATA) or {}).get("task")
-        tasks = [task] if isinstance(task, str) else list(task or [])
-        if not tasks or not all(isinstance(text, str) for text in tasks):
-            raise HoldfastError(f"pi05_fast needs the instruction of every sample under 'task', got {task!r}.")
-        if len(tasks) == 1:
-            return tasks * rows
-        if len(tasks) != rows:
-            raise HoldfastError(f"Got {len(tasks)} instructions under 'task' for a batch of {rows}.")
-        return tasks
-
     def get_config(self) -> dict[str, Any]:
         """Return what a checkpoint stores of this step."""
         return {name: value for name, value in asdict(self).items() if not name.startswith("_")}
 
-    def transform_features(
-        self, features: dict[PipelineFeatureType, dict[str, PolicyFeature]]
-    ) -> dict[PipelineFeatureType, dict[str, PolicyFeature]]:
+    def transform_features(self, features: Features) -> Features:
         """Declare the two features this step adds."""
-        added = PolicyFeature(type=FeatureType.LANGUAGE, shape=(self.max_length,))
-        observation = features.get(PipelineFeatureType.OBSERVATION, {})
-        language = {OBS_LANGUAGE_TOKENS: added, OBS_LANGUAGE_ATTENTION_MASK: added}
-        return {**features, PipelineFeatureType.OBSERVATION: {**observation, **language}}
+        return with_language(features, self.max_length)
 
 
 def make_pi05_fast_pre_post_processors(
     config: Pi05FastConfig, dataset_stats: dict[str, dict[str, Tensor]] | None = None
-) -> tuple[
-    PolicyProcessorPipeline[dict[str, Any], dict[str, Any]],
-    PolicyProcessorPipeline[PolicyAction, PolicyAction],
-]:
-    """Build the pipelines before and after the policy.
-
-    Args:
-        config: The policy's configuration, features included.
-        dataset_stats: Per feature `q01` and `q99`; those of `action` are of the relative actions when
-            `config.use_relative_actions` holds.
-
-    Returns:
-        Pre-processor (batch to batch) and post-processor (action to action).
-    """
-    steps = make_default_policy_processor_steps(config, dataset_stats)
-    relative = RelativeActionsProcessorStep(
-        enabled=config.use_relative_actions,
-        exclude_joints=config.relative_exclude_joints,
-        action_names=config.action_feature_names,
-    )
+) -> Pipelines:
+    """The pipelines before and after pi0.5, under the name by which LeRobot looks for them."""
     prompt = Pi05PromptProcessorStep(
         config.tokenizer_name, config.tokenizer_max_length, config.prompt_bucket, config.state_in_prompt
     )
-    return make_policy_processor_pipelines(
-        input_steps=[
-            steps.rename_observations,
-            steps.add_batch_dim,
-            relative,
-            steps.normalize,
-            prompt,
-            steps.to_device,
-        ],
-        output_steps=[
-            steps.unnormalize,
-            AbsoluteActionsProcessorStep(enabled=config.use_relative_actions, relative_step=relative),
-            steps.to_cpu,
-        ],
-    )
+    return build_pipelines(config, dataset_stats, prompt)
