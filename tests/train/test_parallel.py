@@ -111,6 +111,11 @@ def ddp(toy):
 
 
 @pytest.fixture(scope="module")
+def fsdp(toy):
+    return in_two(toy, "fsdp", "--parallel=fsdp")
+
+
+@pytest.fixture(scope="module")
 def sharded(toy):
     """A run on two ranks that share the weights, stopped at step 12 of its only stage."""
     return in_two(toy, "sharded", "--parallel=fsdp", "--tasks=[reach]", stop=12)[0]
@@ -140,11 +145,12 @@ def assert_close(run, other, stages, limit=1e-5):
             torch.testing.assert_close(found[name], value, atol=2e-4, rtol=0, msg=name)
 
 
-def test_ddp_on_two_ranks_trains_as_one_rank_does(one, ddp):
-    run, said = ddp
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_ranks_train_as_one_does(one, parallel, request):
+    run, said = request.getfixturevalue(parallel)
     assert_close(run, one, ["01-reach", "02-lift"])
     assert len(lines(run, "01-reach")) == 20
-    assert "4 samples on each of 2 ranks (ddp)" in " ".join(said[0].split())
+    assert f"4 samples on each of 2 ranks ({parallel})" in " ".join(said[0].split())
     assert "Finished" in said[0]
     assert "stage" not in said[1]
     assert "Finished" not in said[1]
@@ -177,7 +183,7 @@ def test_sharded_progress_is_written_by_all_ranks_and_verified(sharded):
     assert "__1_0.distcp" in checkpoint.verify(folder)
 
 
-def test_fsdp_on_two_ranks_trains_as_one_rank_does_and_goes_on_where_it_stopped(toy, sharded, one):
+def test_two_ranks_that_share_the_weights_go_on_where_they_stopped(toy, sharded, one):
     run = copied(sharded, "sharded-on-two")
     _, said = in_two(toy, run.name, "--parallel=fsdp", "--tasks=[reach]")
     assert "Going on at step 12 of 20" in said[0]
@@ -223,15 +229,18 @@ def _dying_rank(arguments):
     assert main(arguments) == 0
 
 
-def test_a_rank_killed_in_a_step_is_started_again_and_the_weights_are_those_of_the_undisturbed_run(toy, ddp):
-    run = forked(_torchrun, toy, arguments(toy, "killed"))
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_rank_killed_in_a_step_is_started_again_and_ends_as_if_undisturbed(toy, parallel, request):
+    undisturbed, _ = request.getfixturevalue(parallel)
+    run = forked(_torchrun, toy, arguments(toy, f"killed-{parallel}", f"--parallel={parallel}"))
     run.join()
     said = (toy / "torchrun.txt").read_text()
     assert run.exitcode == 0, said
     assert "Going on at step 12 of 25" in said
     for stage in ("01-reach", "02-lift"):
-        assert lines(toy / "killed", stage) == lines(ddp[0], stage)
-        assert all(torch.equal(v, weights(ddp[0], stage)[k]) for k, v in weights(toy / "killed", stage).items())
+        found, wanted = (weights(folder, stage) for folder in (toy / f"killed-{parallel}", undisturbed))
+        assert lines(toy / f"killed-{parallel}", stage) == lines(undisturbed, stage)
+        assert all(torch.equal(value, wanted[name]) for name, value in found.items())
 
 
 def test_an_error_of_the_first_rank_ends_all_with_one_message(toy):

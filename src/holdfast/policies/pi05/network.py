@@ -15,6 +15,7 @@ from holdfast.policies.pi05.memory import Plan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
 START_STD = 0.02  # of random weights, as in Gemma
+ADDED = ("o_proj", "out_proj", "down_proj", "fc2")  # matrices whose result a layer adds to what it was given
 SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
 
 
@@ -74,16 +75,24 @@ class Pi05Network(nn.Module):
             layer.compile(dynamic=False)
 
     def start_at_random(self) -> None:
-        """Weights for a start from nothing: the expert's gates open, so that it begins as a plain transformer."""
+        """Weights for a start from nothing: every layer begins by passing on what it is given, its gates open."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
                 nn.init.normal_(module.weight, std=START_STD)
             if isinstance(module, nn.Linear | nn.Conv2d) and module.bias is not None:
                 nn.init.zeros_(module.bias)
+        for stack in (self.vision.layers, self.language.layers, self.expert.layers):
+            for name, module in stack.named_modules():
+                if name.endswith(ADDED) and isinstance(
+                    module, nn.Linear
+                ):  # so that the sum over all layers is not large
+                    nn.init.normal_(module.weight, std=START_STD / math.sqrt(2 * len(stack)))
         for module in self.modules():
             if isinstance(module, TimedNorm):
                 nn.init.zeros_(module.dense.weight)
                 module.dense.bias.data.chunk(3)[2].fill_(1.0)
+        # As large as what the layers add to it, or the noisy actions drown.
+        nn.init.normal_(self.action_in_proj.weight, std=self.config.max_action_dim**-0.5)
 
     def read(self, images: Tensor, tokens: Tensor, words: Tensor | None) -> Prefix:
         """Run everything that does not depend on the actions.

@@ -1,0 +1,1 @@
+"""Parts of the pi0.5 benchmark."""
