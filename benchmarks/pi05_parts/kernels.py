@@ -28,10 +28,18 @@ def attention(bench: Bench) -> dict[str, Any]:
         with sdpa_kernel(backend):
             return scaled_dot_product_attention(*(p.transpose(1, 2) for p in (q, *keys)), enable_gqa=not spread)
 
+    def one_head(backend: SDPBackend) -> torch.Tensor:
+        """All heads share their keys, so they can be taken as one with many queries."""
+        with sdpa_kernel(backend):
+            parts = (q.flatten(1, 2)[:, None], k.transpose(1, 2), v.transpose(1, 2))
+            return scaled_dot_product_attention(*parts)
+
     kinds: dict[str, Callable[[], torch.Tensor]] = {
         "varlen": lambda: varlen_attn(*(p.flatten(0, 1) for p in (q, k, v)), borders, borders, length, length),
         "flash": lambda: dense(SDPBackend.FLASH_ATTENTION, False),
         "flash, keys spread": lambda: dense(SDPBackend.FLASH_ATTENTION, True),
+        "flash, one head": lambda: one_head(SDPBackend.FLASH_ATTENTION),
+        "cudnn, one head": lambda: one_head(SDPBackend.CUDNN_ATTENTION),
         "cudnn": lambda: dense(SDPBackend.CUDNN_ATTENTION, False),
         "cudnn, keys spread": lambda: dense(SDPBackend.CUDNN_ATTENTION, True),
         "efficient, keys spread": lambda: dense(SDPBackend.EFFICIENT_ATTENTION, True),

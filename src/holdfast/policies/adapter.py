@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.config import PolicyChoice, resolve
+from holdfast.policies.parts import Part
 
 WEIGHTS = "model.safetensors"
 
@@ -75,15 +76,21 @@ class Adapter:
 
     @property
     def knows_elements(self) -> bool:
-        """Whether the policy gives its loss unreduced, so that it can be masked and told apart by task and arm."""
+        """Whether the policy gives its loss unreduced, so that it can be masked and told apart by task and arm.
+
+        Such a policy also draws its noise row by row, as a part of whatever batch it is given a part of.
+        """
         return hasattr(self.policy, "loss_elements")
 
-    def loss(self, batch: Batch, active: torch.Tensor | None) -> Loss:
-        """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out."""
+    def loss(self, batch: Batch, active: torch.Tensor | None, part: Part | None = None) -> Loss:
+        """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.
+
+        A batch that is part of a larger one draws the noise that is its own there, if the policy knows elements.
+        """
         if not self.knows_elements:
             total, _ = self.policy(batch)
             return Loss(total)
-        elements = self.policy.loss_elements(batch)
+        elements = self.policy.loss_elements(batch, part)
         mask = (~batch["action_is_pad"])[..., None].expand_as(elements)
         if active is not None:
             mask = mask & active[:, None]

@@ -13,24 +13,31 @@ from torch.nn import functional as F
 
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import send
+from holdfast.policies.parts import Part, draw
 
 WRIST = "wrist"  # in the name of a camera on a hand
 
 
-def augment(images: dict[str, torch.Tensor], config: AugmentConfig, seed: int) -> dict[str, torch.Tensor]:
+def augment(
+    images: dict[str, torch.Tensor], config: AugmentConfig, seed: int, part: Part | None = None
+) -> dict[str, torch.Tensor]:
     """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
 
-    The draws come from a CPU generator seeded for this step, so they do not depend on the device.
+    The draws come from a CPU generator seeded for this step, so they do not depend on the device; nor, with `part`, on
+    how a batch is cut.
     """
     generator = torch.Generator().manual_seed(seed)
     count = len(next(iter(images.values())))
-    offset = (torch.rand(count, 2, generator=generator) * 2 - 1) * config.shift
-    turned = config.crop or config.rotation
-    frame = torch.rand(count, 3, generator=generator) * 2 - 1 if turned else None
+
+    def between(columns: int) -> torch.Tensor:
+        return draw(part, count, lambda rows: torch.rand(rows, columns, generator=generator)) * 2 - 1
+
+    offset = between(2) * config.shift
+    frame = between(3) if config.crop or config.rotation else None
     factors = (config.brightness, config.contrast, config.saturation)
     out = {}
     for key, pixels in images.items():
-        colour = 1 + (torch.rand(count, 3, generator=generator) * 2 - 1) * torch.tensor(factors)
+        colour = 1 + between(3) * torch.tensor(factors)
         moved = (_shift(pixels, send(offset, pixels.device)) if config.shift else pixels).float() / 255
         if frame is not None and WRIST not in key:
             moved = _frame(moved, send(frame, pixels.device), config)

@@ -19,6 +19,7 @@ from holdfast.data.batches import Batch
 from holdfast.errors import HoldfastError
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.device import choose_device
+from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
 from holdfast.train.ranks import Ranks
 
@@ -95,7 +96,9 @@ class Objective:
         self._device, precision = device.split(":")[0], config.optim.precision
         self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
 
-    def learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, last: bool) -> Loss:
+    def learn(
+        self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: Part, last: bool
+    ) -> Loss:
         """Add the gradient of a preprocessed micro-batch, and return its loss; both as its share of the whole batch's.
 
         Copies of a policy exchange gradients only with the last micro-batch. A sharded policy does so with every one,
@@ -106,7 +109,7 @@ class Objective:
         torch.manual_seed(seed)
         with self._replicas.no_sync() if self._replicas and not last else nullcontext():
             with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
-                loss = Loss(*(self._replicas or self._loss)(batch, active))
+                loss = Loss(*(self._replicas or self._loss)(batch, active, part))
             loss = replace(loss, total=loss.total * share)
             (loss.total * self._ranks.count).backward()  # because ranks average
         return loss.detach()
@@ -118,7 +121,7 @@ class Objective:
         """
         buffers = [buffer.clone() for buffer in self._loss.buffers()]
         with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
-            self._loss(batch, active)[0].backward()
+            self._loss(batch, active, None)[0].backward()
         unused = sum(p.requires_grad and p.grad is None for p in self._loss.parameters())
         self._loss.zero_grad(set_to_none=True)
         for buffer, before in zip(self._loss.buffers(), buffers, strict=True):
@@ -139,10 +142,10 @@ class _Loss(nn.Module):
         self.policy = adapter.policy
         self._adapter = adapter
 
-    def forward(self, batch: Batch, active: torch.Tensor | None) -> tuple[torch.Tensor, Any, Any]:
+    def forward(self, batch: Batch, active: torch.Tensor | None, part: Part | None) -> tuple[torch.Tensor, Any, Any]:
         """Total, elements and mask of a micro-batch's loss."""
         try:
-            loss = self._adapter.loss(batch, active)
+            loss = self._adapter.loss(batch, active, part)
         except RuntimeError as error:
             if "mixed torch.Tensor and DTensor" not in str(error):
                 raise

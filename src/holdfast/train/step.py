@@ -12,6 +12,7 @@ from holdfast.data.batches import Batch
 from holdfast.data.source import IMAGES
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
+from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
 from holdfast.train.optim import set_learning_rate
 from holdfast.train.parallel import Objective
@@ -20,9 +21,10 @@ from holdfast.train.state import TrainingState
 
 
 class Stepper:
-    """Carries out the steps of one stage; all that is random comes from (seed, stage, step, number of the micro-batch).
+    """Carries out the steps of one stage; all that is random comes from (seed, stage, step) and the place in the batch.
 
-    Micro-batches are numbered over all ranks, so how many ranks share them changes nothing but the order of a sum.
+    So how many micro-batches, on how many ranks, share a batch changes nothing but the order of a sum. Policies of
+    others draw by the number of the micro-batch instead, counted over all ranks.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Stepper:
     ) -> None:
         self._config = config
         self._objective = Objective(adapter, config, device, ranks)
-        self._counts_elements = adapter.knows_elements
+        self._knows_elements = adapter.knows_elements
         self._preprocess = preprocess
         self._active = None if active is None else torch.from_numpy(active).to(device)
         self._stage, self._steps, self._ranks = stage, steps, ranks
@@ -56,32 +58,35 @@ class Stepper:
         set_learning_rate(state.optimizer, optim, state.step, self._steps)
         state.optimizer.zero_grad(set_to_none=True)
         losses = []
-        for part, micro in enumerate(split(batch, parts)):
-            number = self._ranks.number * parts + part
-            seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
-            ready = self.prepare(micro, seed)
-            last = part + 1 == parts
-            losses.append(self._objective.learn(ready, self._active_rows(micro), shares[part], seed, last))
+        for place, micro in enumerate(split(batch, parts)):
+            number, rows = self._ranks.number * parts + place, len(micro["task"])
+            part = Part(number * rows, rows, optim.micro_batches * rows)
+            seed = step_seed(self._config.seed, self._stage, state.step, 0, 0)
+            ready = self.prepare(micro, seed, part)
+            if not self._knows_elements:  # nor, then, parts: at least it shall not draw the same for every one
+                seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
+            last = place + 1 == parts
+            losses.append(self._objective.learn(ready, self._active_rows(micro), shares[place], seed, part, last))
         return losses, state.advance(optim.clip)
 
     def _shares(self, batch: Batch, parts: int) -> torch.Tensor:
         """What each micro-batch counts in the whole batch: by its loss's elements where they are masked, else alike."""
         count = torch.ones(len(batch["task"]), device=self._device)
-        if self._counts_elements:
+        if self._knows_elements:
             count = (~batch["action_is_pad"]).sum(1).to(self._device)
             active = self._active_rows(batch)
             count = count if active is None else count * active.sum(1)
         own = count.view(parts, -1).sum(1).float()
         return own / self._ranks.sum(own.sum()).clamp_min(1)
 
-    def prepare(self, batch: Batch, seed: int) -> Batch:
-        """Move a batch to the device, augment its images, and run the policy's own preprocessing."""
+    def prepare(self, batch: Batch, seed: int, part: Part | None = None) -> Batch:
+        """Move a batch, or part of one, to the device, augment its images, and run the policy's own preprocessing."""
         moved = {
             key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for key, value in batch.items()
         }
         images = {key: value for key, value in moved.items() if key.startswith(IMAGES)}
-        moved.update(augment(images, self._config.augment, seed))
+        moved.update(augment(images, self._config.augment, seed, part))
         ready: Batch = self._preprocess(moved)
         return ready
 

@@ -16,6 +16,7 @@ from holdfast.data.resize import Resize, scale
 from holdfast.errors import HoldfastError
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import Context, NanoNetwork
+from holdfast.policies.parts import Part, draw
 from holdfast.policies.pipelines import mean_of_real
 
 Batch = dict[str, Tensor]
@@ -108,7 +109,7 @@ class NanoPolicy(PreTrainedPolicy):
             ratio = quantile_range(state_q01, state_q99)[: self.action_dim] / quantile_range(action_q01, action_q99)
             self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
 
-    def loss_elements(self, batch: Batch) -> Tensor:
+    def loss_elements(self, batch: Batch, part: Part | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator, several for each observation, whose errors are
@@ -117,12 +118,12 @@ class NanoPolicy(PreTrainedPolicy):
         draws = self.config.noise_draws
         actions = batch[ACTION].float().repeat_interleave(draws, 0)
         padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None
-        noise = torch.randn_like(actions)
+        noise = draw(part, len(actions), lambda rows: torch.randn(rows, *actions.shape[1:], device=actions.device))
         # Early times decide where the chunk goes, late ones only polish it. So the share of noise follows pi0's
         # Beta(1.5, 1), drawn by inverting its distribution function.
-        time = 1 - torch.rand(actions.shape[0], device=actions.device) ** (2 / 3)
+        time = 1 - draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device)) ** (2 / 3)
         blend = torch.lerp(noise, actions, time[:, None, None])
-        context = self._encode(batch, noisy=self.training)
+        context = self._encode(batch, noisy=self.training, part=part)
         velocity = self.network.velocity(context, blend, time, padded)
         return (velocity.float() - (actions - noise)).square().unflatten(0, (-1, draws)).mean(1)
 
@@ -171,7 +172,7 @@ class NanoPolicy(PreTrainedPolicy):
             return action
         return action + (anchor - state)[:, : self.action_dim] * self.anchor_scale
 
-    def _encode(self, batch: Batch, noisy: bool) -> Context:
+    def _encode(self, batch: Batch, noisy: bool, part: Part | None = None) -> Context:
         missing = [key for key in (*self.cameras, OBS_STATE, OBS_LANGUAGE_TOKENS) if key not in batch]
         if missing:
             raise HoldfastError(f"The batch lacks {missing}, it has {sorted(batch)}.")
@@ -179,7 +180,8 @@ class NanoPolicy(PreTrainedPolicy):
         images = torch.stack([resize_with_pad(as_unit(batch[key]), size) for key in self.cameras], dim=1)
         state = batch[OBS_STATE].float()
         if noisy:
-            state = state + self.config.state_noise * torch.randn_like(state)
+            noise = draw(part, len(state), lambda rows: torch.randn(rows, *state.shape[1:], device=state.device))
+            state = state + self.config.state_noise * noise
         return self.network.encode(
             2 * images - 1, state, batch[OBS_LANGUAGE_TOKENS], batch[OBS_LANGUAGE_ATTENTION_MASK].bool()
         )

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 # Loading saved processors looks their steps up by name; importing the module registers ours.
 import holdfast.policies.pi05.processor_pi05  # noqa: F401
 from holdfast.errors import HoldfastError
+from holdfast.policies.parts import Part, draw
 from holdfast.policies.pi05 import weights
 from holdfast.policies.pi05.acting import Actor
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
@@ -100,7 +101,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         """Forget the queued actions, at the start of an episode."""
         self._queue: deque[Tensor] = deque()
 
-    def loss_elements(self, batch: Batch) -> Tensor:
+    def loss_elements(self, batch: Batch, part: Part | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator.
@@ -109,9 +110,10 @@ class Pi05FastPolicy(PreTrainedPolicy):
             self.model.compile_layers()
             self._compiled = True
         actions = pad_vector(batch[ACTION].float(), self.config.max_action_dim)
-        noise = torch.randn_like(actions)
+        noise = draw(part, len(actions), lambda rows: torch.randn(rows, *actions.shape[1:], device=actions.device))
         # Beta(alpha, 1) by inverting its distribution function, on the device.
-        drawn = torch.rand(len(actions), device=actions.device) ** (1 / self.config.time_sampling_beta_alpha)
+        drawn = draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device))
+        drawn = drawn ** (1 / self.config.time_sampling_beta_alpha)
         time = drawn * self.config.time_sampling_scale + self.config.time_sampling_offset
         losses: Tensor = self.model(*self._observed(batch), actions, noise, time)
         return losses[..., : self.action_dim]
