@@ -7,7 +7,7 @@ from rich.console import Console
 from holdfast import catalog
 from holdfast.records import Stream, StreamTask, Task
 from holdfast.train.config import METHOD_NAMES, ReplayConfig, TrainConfig
-from holdfast.train.methods import METHODS, Stage
+from holdfast.train.methods import METHODS, Stage, stages_of
 from holdfast.train.plan import make_plan, needed, table
 
 SINGLE = catalog.load_stream("single_arm", "/nowhere")
@@ -15,7 +15,7 @@ NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
 
 
 def stages(method, stream=SINGLE, steps=4000, frequency=0.2):
-    return METHODS[method].stages(stream, steps, frequency)
+    return METHODS[method].stages(stream, [steps] * len(stream.tasks), frequency)
 
 
 def plan(stream="single_arm", data_root="/nowhere", look=True, **changes):
@@ -59,6 +59,16 @@ def test_joint_learns_all_at_once_for_as_many_steps_as_replay_takes():
 def test_the_joint_budget_follows_the_replay_frequency(frequency, budget):
     assert stages("joint", frequency=frequency)[0].steps == budget
     assert sum(s.steps for s in stages("er", frequency=frequency)) == budget
+
+
+def test_a_task_can_have_steps_of_its_own():
+    def steps(method):
+        config = TrainConfig(stream="single_arm", method=method, steps=100, task_steps={"hang_cup": 400, "push_box": 7})
+        return [stage.steps for stage in stages_of(config, SINGLE)]
+
+    assert steps("sequential") == steps("finetune") == [100, 400, 100, 100, 7]
+    assert steps("er") == [100, 500, 125, 125, 8]
+    assert steps("joint") == [sum(steps("er"))]
 
 
 def test_only_experience_replay_keeps_episodes():

@@ -129,7 +129,7 @@ def test_the_loss_is_the_mean_over_all_that_counts_however_the_batch_is_cut(part
     rows = torch.tensor([0, 1, 1, 0])
     policy = Toy()
 
-    def loss(batch, own):
+    def loss(batch, own, part):
         mask = (~batch["action_is_pad"])[..., None].expand_as(batch["errors"]).float()
         mask = mask if own is None else mask * own[:, None]
         elements = policy.weight * batch["errors"]
@@ -138,7 +138,7 @@ def test_the_loss_is_the_mean_over_all_that_counts_however_the_batch_is_cut(part
     adapter = SimpleNamespace(policy=policy, knows_elements=True, loss=loss)
     setting = config("x", 4, parts)
     step = Stepper(setting, adapter, lambda batch: batch, active if masked else None, 1, 10, "cpu")
-    step.prepare = lambda batch, seed: batch
+    step.prepare = lambda batch, seed, part: batch
     state = TrainingState(policy, setting.optim)
     gradients = []
     policy.weight.register_hook(gradients.append)

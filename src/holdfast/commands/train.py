@@ -60,6 +60,9 @@ def run(argv: list[str], ranks: Ranks) -> int:
 
     config = deal(config, ranks.count)
     stream = select(catalog.load_stream(config.stream, config.data_root), config.tasks)
+    for name in config.task_steps:
+        if name not in stream.names:
+            raise unknown("task in --task_steps", name, stream.names)
     plan = plans.make_plan(config, stream, look=config.dry_run, ranks=ranks.count)
     console = Console(quiet=not ranks.first)
     if config.dry_run:

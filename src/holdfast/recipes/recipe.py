@@ -97,4 +97,6 @@ def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {part}" for name, part in value.items()) + "}"
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)

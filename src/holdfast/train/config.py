@@ -167,6 +167,8 @@ class TrainConfig:
     policy: PolicyChoice = field(default_factory=PolicyChoice)
     # K: updates with new data per stage.
     steps: int = 4000
+    # K of tasks that need more or fewer, like {fold_towel: 8000}.
+    task_steps: dict[str, int] = field(default_factory=dict)
     # Samples of one update, over all ranks.
     batch_size: int = 128
     seed: int = 42
@@ -193,6 +195,8 @@ class TrainConfig:
         if self.method not in METHOD_NAMES:
             raise unknown("--method", self.method, METHOD_NAMES)
         _require(self.steps >= 1, "steps", self.steps, "at least 1")
+        for name, steps in self.task_steps.items():
+            _require(steps >= 1, f"task_steps: {name}", steps, "at least 1")
         _require(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
         _require(self.seed >= 0, "seed", self.seed, "at least 0")
         if self.idle not in ("hold", "mask"):

@@ -47,7 +47,7 @@ from holdfast.train.lessons import (
 )
 from holdfast.train.log import Ledger, MetricsLog
 from holdfast.train.memory import Memory, size
-from holdfast.train.methods import METHODS, Stage
+from holdfast.train.methods import METHODS, Stage, stages_of
 from holdfast.train.parallel import gather, rank_device, shard
 from holdfast.train.progress import Progress
 from holdfast.train.ranks import ALONE, Ranks
@@ -74,7 +74,7 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
     run = RunFolder(Path(config.folder), lambda said: console.print(f"[yellow]{said}[/yellow]"), writes=ranks.first)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
     setting = Setting(config, stream, run, embodiment, rank_device(config.device, ranks), console, ranks)
-    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    stages = stages_of(config, stream)
     with ranks.connected(setting.device), contextlib.ExitStack() as held:
         with ranks.together():
             if ranks.first:

@@ -20,7 +20,7 @@ from holdfast.replay.buffer import Buffer
 from holdfast.train.config import TrainConfig
 from holdfast.train.engine import Setting, settle_normalization, start_policy
 from holdfast.train.lessons import build_sampler, open_stage
-from holdfast.train.methods import METHODS
+from holdfast.train.methods import stages_of
 from holdfast.train.run import RunFolder
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
@@ -46,7 +46,7 @@ class Estimate:
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:
     """Build the policy, audit one task of the stream, and time a few steps. Leaves nothing behind but statistics."""
-    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    stages = stages_of(config, stream)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)
         embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None

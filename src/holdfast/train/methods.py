@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from holdfast.records import Stream
 from holdfast.replay.schedule import stage_steps
+from holdfast.train.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class Method(Protocol):
 
     keeps: bool
 
-    def stages(self, stream: Stream, steps: int, frequency: float) -> tuple[Stage, ...]:
-        """Stages with K = `steps` updates of new data each."""
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
+        """Stages with K = `steps` updates of new data, task by task."""
         ...
 
 
@@ -41,9 +43,9 @@ class Finetune:
 
     keeps = False
 
-    def stages(self, stream: Stream, steps: int, frequency: float) -> tuple[Stage, ...]:
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """One stage per task, none of which knows another."""
-        return tuple(Stage(i + 1, name, (i,), steps, start="base") for i, name in enumerate(stream.names))
+        return tuple(Stage(i + 1, name, (i,), steps[i], start="base") for i, name in enumerate(stream.names))
 
 
 class Sequential:
@@ -51,9 +53,9 @@ class Sequential:
 
     keeps = False
 
-    def stages(self, stream: Stream, steps: int, frequency: float) -> tuple[Stage, ...]:
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """One stage per task, each from the weights of the one before."""
-        return tuple(Stage(i + 1, name, (i,), steps, start=_start(i)) for i, name in enumerate(stream.names))
+        return tuple(Stage(i + 1, name, (i,), steps[i], start=_start(i)) for i, name in enumerate(stream.names))
 
 
 class ExperienceReplay:
@@ -61,10 +63,11 @@ class ExperienceReplay:
 
     keeps = True
 
-    def stages(self, stream: Stream, steps: int, frequency: float) -> tuple[Stage, ...]:
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The first stage has nothing to replay; later ones are longer by 1 / (1 - f_r)."""
+        replayed = [frequency if i else 0.0 for i in range(len(stream.names))]
         return tuple(
-            Stage(i + 1, name, (i,), stage_steps(steps, frequency) if i else steps, frequency if i else 0.0, _start(i))
+            Stage(i + 1, name, (i,), stage_steps(steps[i], replayed[i]), replayed[i], _start(i))
             for i, name in enumerate(stream.names)
         )
 
@@ -74,7 +77,7 @@ class Joint:
 
     keeps = False
 
-    def stages(self, stream: Stream, steps: int, frequency: float) -> tuple[Stage, ...]:
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """A single stage."""
         budget = sum(stage.steps for stage in ExperienceReplay().stages(stream, steps, frequency))
         return (Stage(1, "joint", tuple(range(len(stream.tasks))), budget, start="base"),)
@@ -86,6 +89,12 @@ METHODS: dict[str, Method] = {
     "joint": Joint(),
     "finetune": Finetune(),
 }
+
+
+def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
+    """The stages that a configuration makes of a stream."""
+    steps = [config.task_steps.get(name, config.steps) for name in stream.names]
+    return METHODS[config.method].stages(stream, steps, config.replay.frequency)
 
 
 def _start(position: int) -> Literal["base", "previous"]:

@@ -13,7 +13,7 @@ from holdfast.records import Stream, StreamTask
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import replay_steps, shares
 from holdfast.train.config import TrainConfig
-from holdfast.train.methods import METHODS, Stage
+from holdfast.train.methods import METHODS, Stage, stages_of
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,15 @@ class Plan:
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from where they lie."""
     method = METHODS[config.method]
-    stages = method.stages(stream, config.steps, config.replay.frequency)
     if method.keeps and config.replay.store == "reference":
         return list(stream.tasks)
-    ahead = [stage for stage in stages if not (_stage_folder(config, stage) / "checkpoint").is_dir()]
+    ahead = [stage for stage in stages_of(config, stream) if not (_stage_folder(config, stage) / "checkpoint").is_dir()]
     return [stream.tasks[position] for stage in ahead for position in stage.learns]
 
 
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> Plan:
     """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
-    stages = METHODS[config.method].stages(stream, config.steps, config.replay.frequency)
+    stages = stages_of(config, stream)
     learned = _learned(config, stages) if look else {}
     sizes = {entry.task.name: _size(entry, look, learned) for entry in stream.tasks}
     notes = tuple(_note(entry, learned) for entry in stream.tasks if look and not _header(entry).is_file())
