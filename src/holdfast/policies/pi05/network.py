@@ -15,7 +15,8 @@ from holdfast.policies.pi05.memory import Plan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
 START_STD = 0.02  # of random weights, as in Gemma
-ADDED = ("o_proj", "out_proj", "down_proj", "fc2")  # matrices whose result a layer adds to what it was given
+# Matrices whose result a layer adds to what it was given.
+ADDED = ("o_proj.weight", "out_proj.weight", "down_proj.weight", "fc2.weight")
 SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
 
 
@@ -82,11 +83,9 @@ class Pi05Network(nn.Module):
             if isinstance(module, nn.Linear | nn.Conv2d) and module.bias is not None:
                 nn.init.zeros_(module.bias)
         for stack in (self.vision.layers, self.language.layers, self.expert.layers):
-            for name, module in stack.named_modules():
-                if name.endswith(ADDED) and isinstance(
-                    module, nn.Linear
-                ):  # so that the sum over all layers is not large
-                    nn.init.normal_(module.weight, std=START_STD / math.sqrt(2 * len(stack)))
+            for name, weight in stack.named_parameters():
+                if name.endswith(ADDED):  # so that the sum over all layers stays moderate
+                    weight.data.div_(math.sqrt(2 * len(stack)))
         for module in self.modules():
             if isinstance(module, TimedNorm):
                 nn.init.zeros_(module.dense.weight)
