@@ -114,7 +114,7 @@ CASES = {
     "json without dry run": (flags("--json"), "--dry-run"),
     "no such device": (flags("--device=tpu9"), "auto, cpu, cuda"),
     "no GPU here": (flags("--device=cuda:99"), "cuda:99"),
-    "no steps of a task": (flags("--task_steps={reach: 0}"), "--task_steps: reach must be at least 1, got 0"),
+    "no steps of a task": (flags("--task_steps={reach: 0}"), "--task_steps must be at least 1 for every task"),
     "steps of an unknown task": (flags("--task_steps={reech: 9}"), "Did you mean 'reach'"),
     "unknown task": (flags("--tasks=[reech]"), "Did you mean 'reach'"),
     "unknown policy": (flags("--policy.type=nanoo"), "Did you mean 'nano'"),

@@ -195,8 +195,8 @@ class TrainConfig:
         if self.method not in METHOD_NAMES:
             raise unknown("--method", self.method, METHOD_NAMES)
         _require(self.steps >= 1, "steps", self.steps, "at least 1")
-        for name, steps in self.task_steps.items():
-            _require(steps >= 1, f"task_steps: {name}", steps, "at least 1")
+        enough = all(steps >= 1 for steps in self.task_steps.values())
+        _require(enough, "task_steps", self.task_steps, "at least 1 for every task")
         _require(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
         _require(self.seed >= 0, "seed", self.seed, "at least 0")
         if self.idle not in ("hold", "mask"):
