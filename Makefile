@@ -4,11 +4,12 @@ export OMP_NUM_THREADS ?= 1
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
+SEED ?= 1
 
 .PHONY: help setup test check quickstart bench gpu-pack clean
 
 help:
-	@echo "make quickstart   set up and watch forgetting and its cure on a CPU"
+	@echo "make quickstart   set up and watch forgetting and its cure on a CPU (SEED=2: with other demonstrations)"
 	@echo "make test         set up, lint, check types, run all tests"
 	@echo "make check        lint and types only"
 	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, server"
@@ -32,7 +33,7 @@ test: check
 	$(RUN)/pytest -m "not gpu" -n 2 --dist loadfile
 
 quickstart: setup
-	$(RUN)/holdfast run quickstart
+	$(RUN)/holdfast run quickstart --seed $(SEED)
 
 bench: setup
 	$(RUN)/python benchmarks/engine.py

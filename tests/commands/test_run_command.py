@@ -17,6 +17,16 @@ def test_a_dry_run_prints_commands_and_does_nothing(tmp_path, capsys):
     assert not (tmp_path / "q").exists()
 
 
+def test_every_seed_has_a_folder_of_its_own(capsys):
+    main(["run", "quickstart", "--dry-run"])
+    first = capsys.readouterr().out
+    main(["run", "quickstart", "--dry-run", "--seed", "2"])
+    second = capsys.readouterr().out
+    assert "runs/quickstart/data" in first
+    assert "runs/quickstart-2/data" in second
+    assert "runs/quickstart/" not in second
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["quickstrat"], "quickstart"), (["quickstart", "--seed", "-1"], "--seed must not be negative")],

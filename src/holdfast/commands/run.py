@@ -42,14 +42,15 @@ def main(argv: list[str]) -> int:
         prog="holdfast run", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("recipe", help="its name")
-    parser.add_argument("--output", type=Path, help="folder of everything it makes (runs/RECIPE)")
+    parser.add_argument("--output", type=Path, help="folder of everything it makes (runs/RECIPE, or runs/RECIPE-SEED)")
     parser.add_argument("--seed", type=int, default=1, help="of demonstrations and training (1; the base has its own)")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
     args = parser.parse_args(argv)
     console = Console(highlight=False)
     if args.seed < 0:
         raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
-    output = args.output or Path("runs") / args.recipe
+    # Every seed is an experiment of its own, with demonstrations of its own.
+    output = args.output or Path("runs") / (args.recipe if args.seed == 1 else f"{args.recipe}-{args.seed}")
     if args.recipe == "base":
         return _base(output, args.dry_run, console)
     if args.recipe not in RECIPES:
