@@ -41,8 +41,8 @@ PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "peer": (peer, 150),
     "infer": (infer, 150),
     "exact": (exact, 200),
-    "memory adapters": (lambda bench: memory(bench, (24, 48), lora_rank=16), 200),
-    "memory all weights": (lambda bench: memory(bench, (80, 139)), 200),
+    "memory adapters": (lambda bench: memory(bench, (24, 48), lora_rank=16), 300),
+    "memory all weights": (lambda bench: memory(bench, (80, 139)), 360),
     "overfit": (overfit, 240),
 }
 

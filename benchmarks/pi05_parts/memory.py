@@ -8,39 +8,62 @@ from typing import Any
 
 import torch
 
-from holdfast.policies.pi05.memory import SPARE, costs, held
 from holdfast.policies.pi05.modeling_pi05 import Pi05FastPolicy
-from pi05_parts.bench import CAMERAS, Bench
+from holdfast.train.config import OptimConfig
+from pi05_parts.bench import Bench
 from pi05_parts.speed import speed
+
+PROBES = 64, 112  # rows; fewer would not show what a row takes, because updating all weights takes more
+LARGEST = 0.97  # of the memory that the first try may take: kernels and fragments need some, too
 
 
 def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, Any]:
-    """The largest batch that trains within so much memory, every layer computed twice: what the plan foresees, or more.
+    """The largest batch that trains within so much memory, every layer computed twice.
 
-    Larger ones are tried first, so that nothing but the last try decides.
+    Two batches show what a row takes. Then the largest batch that should fit is tried, and smaller ones if it does not.
     """
     policy, found = bench.policy(recompute="always", **options), {}
-    language, vision, backward = costs(policy.config, 1, len(CAMERAS), 200)
-    row = language[1] * policy.config.depth + vision[1] * policy.config.vision_layers + backward
+    bench.steps = min(bench.steps, 5)  # they are long
+    few, many = (peak(bench, policy, 2 if bench.tiny else rows) for rows in PROBES)
+    row = (many - few) / (PROBES[1] - PROBES[0])
+    print(f"{many - PROBES[1] * row:.2f} GiB, and {row:.3f} a row", flush=True)
     for gib in budgets:
         if bench.device == "cuda":
             total = torch.cuda.get_device_properties(0).total_memory
             torch.cuda.set_per_process_memory_fraction(min(1.0, gib * 2**30 / total))
-        foreseen = 2 if bench.tiny else int((gib * 2**30 * (1 - SPARE) - held(policy.model)) / row)
-        tries = sorted({int(foreseen * more) // 2 * 2 for more in (1.3, 1.15, 1.0, 0.85)}, reverse=True)
-        found[f"{gib} GiB"] = first_that_fits(bench, policy, tries) | options | {"foreseen": foreseen}
+        most = 2 if bench.tiny else PROBES[1] + (gib * LARGEST - many) / row
+        tries = [int(most * share) for share in (1, 0.97, 0.94, 0.91)]
+        found[f"{gib} GiB"] = first_that_fits(bench, policy, tries) | options
         print(gib, json.dumps(found[f"{gib} GiB"]), flush=True)
     return found
+
+
+def peak(bench: Bench, policy: Pi05FastPolicy, rows: int) -> float:
+    """Most GiB that two steps take; the second has the optimizer's numbers from the first."""
+    free(policy)
+    step, state = bench.stepper(policy, rows, 1000, OptimConfig())
+    batch = bench.batch_of(rows, 200, policy.config)
+    for _ in range(2):
+        step(state, batch)
+    bench.sync()
+    return bench.peak()
 
 
 def first_that_fits(bench: Bench, policy: Pi05FastPolicy, tries: list[int]) -> dict[str, Any]:
     """Figures of the first batch size that trains."""
     for rows in tries:
+        free(policy)
         try:
-            return speed(bench, policy, rows, 200)
+            return speed(bench, policy, rows, 200) | {"too_large": tries[: tries.index(rows)]}
         except torch.cuda.OutOfMemoryError:
             print(f"batch {rows} does not fit", flush=True)
-        policy.zero_grad(set_to_none=True)
-        gc.collect()  # what failed halfway holds itself in circles, and with it gigabytes
-        torch.cuda.empty_cache()
     return {"error": f"none of {tries} fits"}
+
+
+def free(policy: Pi05FastPolicy) -> None:
+    """Give back what a try before has left: what failed halfway holds itself in circles, and with it gigabytes."""
+    policy.zero_grad(set_to_none=True)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()

@@ -47,9 +47,12 @@ def dataset_writer(
         features={STATE: numbers, ACTION: dict(numbers), **{IMAGES + c: dict(pixels) for c in cameras}},
         # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
         # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
+        # Without B-frames, for which x264 reads memory it never wrote: the same images would not give the same bits.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
-        rgb_encoder=RGBEncoderConfig(vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast")
+        rgb_encoder=RGBEncoderConfig(
+            vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast", extra_options={"bf": 0}
+        )
         if full_colour
         else RGBEncoderConfig(vcodec="libsvtav1"),
     )
@@ -108,9 +111,11 @@ def merge_datasets(parts: Sequence[Path], root: Path) -> None:
 
     Videos are copied, not joined: LeRobot would write all those before anew for each it adds.
     """
+    import datasets
     from lerobot.datasets.aggregate import aggregate_datasets
 
     _tame()
     names = [f"local/{part.name}" for part in parts]
     with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that nothing switches off
         aggregate_datasets(names, f"local/{root.name}", roots=list(parts), aggr_root=root, concatenate_videos=False)
+    datasets.disable_progress_bars()  # LeRobot has switched them on again

@@ -12,6 +12,7 @@ import torch
 
 from holdfast.data.sampler import Draw
 from holdfast.errors import HoldfastError
+from holdfast.policies.device import send
 from holdfast.train.config import LogConfig
 from holdfast.train.ranks import ALONE, Ranks
 from holdfast.train.run import write_text
@@ -26,7 +27,8 @@ class Ledger:
     def __init__(
         self, tasks: Sequence[str], names: Sequence[str], arms: Sequence[str], device: str, ranks: Ranks = ALONE
     ) -> None:
-        self._tasks, self._names, self._arms, self._device, self._ranks = tasks, names, arms, device, ranks
+        self._tasks, self._names, self._arms, self._ranks = tasks, names, arms, ranks
+        self._device = torch.device(device)
         self._clear()
 
     def _clear(self) -> None:
@@ -47,7 +49,7 @@ class Ledger:
         self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
         self._total += torch.stack([loss.total.float() for loss in losses]).sum()
         self._norm += norm
-        rows = torch.from_numpy(draw.rows).to(self._device)
+        rows = send(torch.from_numpy(draw.rows), self._device)
         for part, loss in zip(rows.chunk(len(losses)), losses, strict=True):
             if loss.elements is not None and loss.mask is not None:
                 self._elements = True

@@ -12,6 +12,7 @@ from holdfast.data.batches import Batch
 from holdfast.data.source import IMAGES
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
+from holdfast.policies.device import Ahead, send
 from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
 from holdfast.train.optim import set_learning_rate
@@ -44,7 +45,8 @@ class Stepper:
         self._preprocess = preprocess
         self._active = None if active is None else torch.from_numpy(active).to(device)
         self._stage, self._steps, self._ranks = stage, steps, ranks
-        self._device = device
+        self._device = torch.device(device)
+        self._ahead = Ahead(self._device)
 
     def __call__(self, state: TrainingState, batch: Batch) -> tuple[list[Loss], torch.Tensor]:
         """Take step `state.step` with this rank's part of a batch, as it comes from the data.
@@ -73,7 +75,7 @@ class Stepper:
         """What each micro-batch counts in the whole batch: by its loss's elements where they are masked, else alike."""
         count = torch.ones(len(batch["task"]), device=self._device)
         if self._knows_elements:
-            count = (~batch["action_is_pad"]).sum(1).to(self._device)
+            count = send((~batch["action_is_pad"]).sum(1), self._device)
             active = self._active_rows(batch)
             count = count if active is None else count * active.sum(1)
         own = count.view(parts, -1).sum(1).float()
@@ -81,6 +83,9 @@ class Stepper:
 
     def prepare(self, batch: Batch, seed: int, part: Part | None = None) -> Batch:
         """Move a batch, or part of one, to the device, augment its images, and run the policy's own preprocessing."""
+        return self._ahead(self._prepare, batch, seed, part)
+
+    def _prepare(self, batch: Batch, seed: int, part: Part | None) -> Batch:
         moved = {
             key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for key, value in batch.items()
@@ -91,7 +96,7 @@ class Stepper:
         return ready
 
     def _active_rows(self, batch: Batch) -> torch.Tensor | None:
-        return None if self._active is None else self._active[batch["task_index"].to(self._device)]
+        return None if self._active is None else self._active[send(batch["task_index"], self._device)]
 
 
 def split(batch: Batch, parts: int) -> Iterator[Batch]:
