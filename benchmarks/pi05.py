@@ -2,7 +2,7 @@
 
 Random weights, synthetic prompts, images in pinned host memory; no network. Training is the engine's own path: Stepper
 with fp32 weights under bf16 autocast, clipping, AdamW and the moving average. Every part runs in a process of its own
-with its own time limit, so that one that fails spoils no other; the table comes last.
+with its own time limit, so that one that fails spoils no other; the table comes last. `memory` takes ten minutes.
 
   python benchmarks/pi05.py --parts machine,train,peer,infer,exact --output=pi05.json
   python benchmarks/pi05.py --parts memory,overfit
@@ -41,8 +41,8 @@ PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "peer": (peer, 150),
     "infer": (infer, 150),
     "exact": (exact, 200),
-    "memory adapters": (lambda bench: memory(bench, (24, 48), lora_rank=16), 300),
-    "memory all weights": (lambda bench: memory(bench, (80, 139)), 360),
+    "memory adapters": (lambda bench: memory(bench, (24, 48), lora_rank=16), 420),
+    "memory all weights": (lambda bench: memory(bench, (80, 139)), 480),
     "overfit": (overfit, 240),
 }
 
@@ -90,12 +90,13 @@ def main() -> None:
     parser.add_argument("--only", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
+        bench = Bench(options.tiny, options.output)
         try:
-            found = PARTS[options.only][0](Bench(options.tiny))
+            found = PARTS[options.only][0](bench)
         except Exception as error:
             traceback.print_exc()
             found = {"": {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}}
-        options.output.write_text(json.dumps(found))
+        bench.keep(found)
         return
     asked = options.parts.split(",")
     chosen = [part for part in PARTS if part in asked or (part.split()[0] == "memory" and "memory" in asked)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,10 +31,10 @@ TINY = {
 
 
 class Bench:
-    """Sizes and device of this run, and the policies made for it."""
+    """Sizes and device of this run, the policies made for it, and the file of what was found."""
 
-    def __init__(self, tiny: bool) -> None:
-        self.tiny = tiny
+    def __init__(self, tiny: bool, output: Path) -> None:
+        self.tiny, self.output = tiny, output
         self.device = "cpu" if tiny or not torch.cuda.is_available() else "cuda"
         self.batch = 2 if tiny else 16
         self.steps = 2 if tiny else 10
@@ -92,6 +94,11 @@ class Bench:
         config = TrainConfig(stream="bench", batch_size=rows, steps=steps, device=self.device, optim=optim)
         adapter = Adapter(policy.train(), tuple(f"joint_{i}" for i in range(DIMENSIONS)))
         return Stepper(config, adapter, lambda batch: batch, None, 1, steps, self.device), TrainingState(policy, optim)
+
+    def keep(self, found: dict[str, Any]) -> None:
+        """Say and write down what a part has found so far: it may be stopped before its end."""
+        print(json.dumps(found), flush=True)
+        self.output.write_text(json.dumps(found))
 
     def sync(self) -> None:
         """Wait for the device."""

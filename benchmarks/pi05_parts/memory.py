@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from pi05_parts.bench import Bench
 from pi05_parts.speed import speed
 
 PROBES = 64, 112  # rows; fewer would not show what a row takes, because updating all weights takes more
-LARGEST = 0.97  # of the memory that the first try may take: kernels and fragments need some, too
+LARGEST = 0.94  # of the memory is what the first try may take: kernels and fragments need some, too
 
 
 def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, Any]:
@@ -32,9 +31,9 @@ def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, 
             total = torch.cuda.get_device_properties(0).total_memory
             torch.cuda.set_per_process_memory_fraction(min(1.0, gib * 2**30 / total))
         most = 2 if bench.tiny else PROBES[1] + (gib * LARGEST - many) / row
-        tries = [int(most * share) for share in (1, 0.97, 0.94, 0.91)]
+        tries = [int(most * share) for share in (1, 0.95, 0.9, 0.85, 0.8)]
         found[f"{gib} GiB"] = first_that_fits(bench, policy, tries) | options
-        print(gib, json.dumps(found[f"{gib} GiB"]), flush=True)
+        bench.keep(found)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -94,5 +93,5 @@ def train(bench: Bench) -> dict[str, Any]:
     for tokens, padded in ((200, False), (64, False), (200, True)):
         case = f"{tokens} tokens" + ", padded" * padded
         found[case] = speed(bench, policy, bench.batch, tokens, show=tokens == 200, padded=padded)
-        print(case, json.dumps(found[case]), flush=True)
+        bench.keep(found)
     return found

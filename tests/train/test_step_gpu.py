@@ -1,15 +1,22 @@
 """On a GPU the host runs ahead: a step waits for nothing, and what it prepares does not wait for older steps."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from pi05_tiny import CAMERAS, STATE, TOKENS, make_tokenizer, our_policy
 
-from holdfast.data.sampler import Draw
+from holdfast.data.batches import Batches, Lesson
+from holdfast.data.cache import Cache
+from holdfast.data.cache_spec import Spec
+from holdfast.data.sampler import Draw, Pool, Sampler
+from holdfast.data.source import Camera, Source
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
+from holdfast.records import Task
 from holdfast.train.config import TrainConfig
 from holdfast.train.log import Ledger
 from holdfast.train.state import TrainingState
@@ -27,10 +34,30 @@ def adapter(tmp_path):
     return Adapter(policy, NAMES)
 
 
-def stepper(adapter, preprocess):
+def stepper(adapter, preprocess, device="cuda"):
     active = np.ones((1, len(NAMES)), dtype=bool)
-    config = TrainConfig(stream="any", batch_size=ROWS, steps=10, device="cuda")
-    return Stepper(config, adapter, preprocess, active, 1, 10, "cuda")
+    config = TrainConfig(stream="any", batch_size=ROWS, steps=10, device=device)
+    return Stepper(config, adapter, preprocess, active, 1, 10, device)
+
+
+def preprocessing(adapter):
+    unit = Stats.from_range(-np.ones(len(NAMES)), np.ones(len(NAMES)))
+    return transforms.build_training(adapter.config, [Space(unit, unit)])
+
+
+def data(layout, device):
+    """Batches of a dataset of 200 frames in which every number and pixel is drawn."""
+    draw, frames = np.random.default_rng(0), 200
+    state, action = (draw.uniform(-1, 1, (frames, len(NAMES))).astype(np.float32) for _ in range(2))
+    cameras = tuple(Camera(key, 28, 28, "video") for key in CAMERAS)
+    source = Source(
+        dataset="0", root=Path("/nowhere"), fps=30, names=NAMES, cameras=cameras, state=state, action=action,
+        timestamps=np.arange(frames) / 30, starts=np.array([0]), ends=np.array([frames]), info={}, episodes={},
+    )  # fmt: skip
+    spec = Spec("0", "", dict.fromkeys(CAMERAS, (28, 28)), "native", "raw", frames, ())
+    pixels = {key: torch.from_numpy(draw.integers(0, 256, (frames, 3, 28, 28), dtype=np.uint8)) for key in CAMERAS}
+    lesson = Lesson(Task("reach", "Please reach.", ("left",)), source, np.ones(len(NAMES), bool), hold=False)
+    return Batches([lesson], [Cache(spec, state, action, pixels, {})], layout, device)
 
 
 def batch_of(seed=0, tokens=True):
@@ -61,9 +88,7 @@ def test_a_step_and_its_ledger_never_wait_for_the_gpu(adapter):
 
 
 def test_a_prompt_that_tells_the_state_does_not_wait_for_older_work(adapter):
-    unit = Stats.from_range(-np.ones(len(NAMES)), np.ones(len(NAMES)))
-    preprocess = transforms.build_training(adapter.config, [Space(unit, unit)])
-    step = stepper(adapter, preprocess)
+    step = stepper(adapter, preprocessing(adapter))
     expected = step.prepare(batch_of(tokens=False), 0)  # also makes the tables
     torch.cuda.synchronize()
     torch.cuda._sleep(4_000_000_000)  # about two seconds
@@ -75,3 +100,21 @@ def test_a_prompt_that_tells_the_state_does_not_wait_for_older_work(adapter):
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, expected[key]), key
     assert busy.query()  # whoever uses it has waited
+
+
+def test_batches_of_the_data_arrive_whole_whatever_the_gpu_is_doing(adapter, tmp_path):
+    cpu = Adapter(our_policy(tokenizer_name=str(tmp_path / "words")).train(), NAMES)
+    sampler = Sampler(0, 1, 30, ROWS, (Pool(0, np.arange(200), 1.0),))
+    found = {}
+    for name, one in (("cpu", cpu), ("cuda", adapter)):
+        step, batches = stepper(one, preprocessing(one), name), data(one.layout, name)
+        found[name] = []
+        for _, _, batch in batches.iterate(sampler, 0):
+            if name == "cuda":
+                torch.cuda._sleep(20_000_000)
+            found[name].append(step.prepare(batch, 0))
+        batches.close()
+    for expected, ready in zip(found["cpu"], found["cuda"], strict=True):
+        for key, value in expected.items():
+            if isinstance(value, torch.Tensor):
+                torch.testing.assert_close(ready[key].cpu(), value, msg=lambda text, key=key: f"{key}: {text}")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from holdfast.data.beside import beside, keep_for
 from holdfast.data.cache import Cache
 from holdfast.data.sampler import Draw, Sampler
 from holdfast.data.source import ACTION, STATE, Source
@@ -85,7 +86,7 @@ class Batches:
         self._layout = layout
         self._instructions = np.array([lesson.task.instruction for lesson in lessons], dtype=object)
         self._device = torch.device(device)
-        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        self._stream = beside(self._device)
         self._threads = min(THREADS, 2 * (os.cpu_count() or 1))
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="frames")
 
@@ -188,9 +189,7 @@ class Batches:
         if copied is not None:
             current = torch.cuda.current_stream(self._device)
             current.wait_event(copied)
-            for value in batch.values():
-                if isinstance(value, torch.Tensor):
-                    value.record_stream(current)
+            keep_for(current, batch)
         return batch
 
     def close(self) -> None:

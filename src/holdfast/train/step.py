@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from holdfast.data.batches import Batch
+from holdfast.data.beside import prepare_beside
 from holdfast.data.source import IMAGES
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
-from holdfast.policies.device import Ahead, send
+from holdfast.policies.device import send
 from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
 from holdfast.train.optim import set_learning_rate
@@ -46,7 +47,6 @@ class Stepper:
         self._active = None if active is None else torch.from_numpy(active).to(device)
         self._stage, self._steps, self._ranks = stage, steps, ranks
         self._device = torch.device(device)
-        self._ahead = Ahead(self._device)
 
     def __call__(self, state: TrainingState, batch: Batch) -> tuple[list[Loss], torch.Tensor]:
         """Take step `state.step` with this rank's part of a batch, as it comes from the data.
@@ -83,7 +83,7 @@ class Stepper:
 
     def prepare(self, batch: Batch, seed: int, part: Part | None = None) -> Batch:
         """Move a batch, or part of one, to the device, augment its images, and run the policy's own preprocessing."""
-        return self._ahead(self._prepare, batch, seed, part)
+        return prepare_beside(self._device, self._prepare, batch, seed, part)
 
     def _prepare(self, batch: Batch, seed: int, part: Part | None) -> Batch:
         moved = {
