@@ -47,11 +47,15 @@ def dataset_writer(
         features={STATE: numbers, ACTION: dict(numbers), **{IMAGES + c: dict(pixels) for c in cameras}},
         # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
         # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
-        # Without B-frames, for which x264 reads memory it never wrote: the same images would not give the same bits.
+        # B-frames and mbtree make x264 read memory it never wrote: the same images would not give the same bits.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
         rgb_encoder=RGBEncoderConfig(
-            vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast", extra_options={"bf": 0}
+            vcodec="h264",
+            pix_fmt="yuv444p",
+            crf=18,
+            preset="veryfast",
+            extra_options={"x264-params": "bframes=0:mbtree=0"},
         )
         if full_colour
         else RGBEncoderConfig(vcodec="libsvtav1"),
