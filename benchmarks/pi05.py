@@ -33,6 +33,8 @@ from pi05_parts.speed import machine, train
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.cli import set_up_torch
+
 PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "machine": (machine, 60),
     "attention": (attention, 60),
@@ -98,6 +100,7 @@ def main() -> None:
             found = {"": {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}}
         bench.keep(found)
         return
+    set_up_torch()  # for the parts, as `holdfast train` does
     asked = options.parts.split(",")
     chosen = [part for part in PARTS if part in asked or (part.split()[0] == "memory" and "memory" in asked)]
     results = {}

@@ -1,9 +1,10 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
-from holdfast.cli import COMMANDS, main
+from holdfast.cli import COMMANDS, main, set_up_torch
 
 
 def test_help_names_every_command(capsys):
@@ -37,3 +38,16 @@ def test_train_help_teaches(capsys):
     assert not stop.value.code
     for word in ("--stream", "--replay.ratio", "--norm.strategy", "examples:", "[[task]]"):
         assert word in out
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_torch_is_set_up_unless_the_user_did(name, monkeypatch):
+    monkeypatch.setattr("os.environ", {})
+    set_up_torch()
+    assert os.environ["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert int(os.environ["OMP_NUM_THREADS"]) >= 1
+
+    own = {name: "max_split_size_mb:64", "OMP_NUM_THREADS": "7"}
+    monkeypatch.setattr("os.environ", dict(own))
+    set_up_torch()
+    assert os.environ == own

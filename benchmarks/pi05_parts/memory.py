@@ -13,7 +13,7 @@ from pi05_parts.bench import Bench
 from pi05_parts.speed import speed
 
 PROBES = 64, 112  # rows; fewer would not show what a row takes, because updating all weights takes more
-LARGEST = 0.94  # of the memory is what the first try may take: kernels and fragments need some, too
+SHARES = 0.98, 0.96, 0.94, 0.91, 0.87  # of the memory that a try may take: kernels and fragments need some, too
 
 
 def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, Any]:
@@ -30,8 +30,7 @@ def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, 
         if bench.device == "cuda":
             total = torch.cuda.get_device_properties(0).total_memory
             torch.cuda.set_per_process_memory_fraction(min(1.0, gib * 2**30 / total))
-        most = 2 if bench.tiny else PROBES[1] + (gib * LARGEST - many) / row
-        tries = [int(most * share) for share in (1, 0.95, 0.9, 0.85, 0.8)]
+        tries = [2] if bench.tiny else [PROBES[1] + int((gib * share - many) / row) for share in SHARES]
         found[f"{gib} GiB"] = first_that_fits(bench, policy, tries) | options
         bench.keep(found)
     return found

@@ -66,8 +66,16 @@ def main(argv: list[str]) -> int:
         return 130
 
 
+def set_up_torch() -> None:
+    """What torch reads when it starts; a variable that is set already is left alone."""
+    # On shared cores two threads can be far slower than one.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+    # A GPU's memory that cannot grow in place breaks into pieces: pi0.5's largest batch would be a seventh smaller.
+    if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # the older name
+        os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+
+
 def entry() -> None:
     """Console script."""
-    # On shared cores two torch threads can be far slower than one; who sets the variable is left alone.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+    set_up_torch()
     sys.exit(main(sys.argv[1:]))
