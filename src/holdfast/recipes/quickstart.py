@@ -24,15 +24,15 @@ def quickstart(output: Path, seed: int) -> Recipe:
             output=str(output / method),
             policy=PolicyChoice(path="nano-base", options={"image_size": "64", "noise_draws": "1"}),
             # Small batches: so short a training wants many steps rather than exact ones; and pushing the most.
-            steps=480,
-            task_steps={"push_box": 1000},
+            steps=400,
+            task_steps={"push_box": 1300},
             batch_size=16,
             seed=seed,
             device="cpu",
             # The paper's fifth of 40 demonstrations would leave four of each task for the last stage; half leaves ten.
             replay=ReplayConfig(ratio=0.5),
             norm=NormConfig(stats="nano-base"),
-            optim=OptimConfig(lr=4e-4, warmup=40, ema=0.99),
+            optim=OptimConfig(lr=2.5e-4, warmup=40),
             # Images are seen once or twice, too seldom to be learned by heart.
             augment=AugmentConfig(shift=0.0, brightness=0.0, contrast=0.0, saturation=0.0),
             checkpoint=CheckpointConfig(every=250),
