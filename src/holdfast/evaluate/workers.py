@@ -108,7 +108,7 @@ def _mapped[H](
     result: Callable[[H], list[Trial]],
 ) -> Iterator[Trial]:
     """Keep every slot busy with a share of the orders, and no more than that: later ones may turn out not needed."""
-    shares = _shares(orders)
+    shares = _shares(orders, slots)
     pending = [submit(share) for share in islice(shares, slots)]
     while pending:
         for done in first(pending):
@@ -117,11 +117,12 @@ def _mapped[H](
             pending += [submit(share) for share in islice(shares, 1)]
 
 
-def _shares(orders: Iterator[Order]) -> Iterator[list[Order]]:
-    """Orders in handfuls, each of one checkpoint."""
+def _shares(orders: Iterator[Order], slots: int) -> Iterator[list[Order]]:
+    """Orders in handfuls, each of one checkpoint; its last, smaller one is dealt out, lest all wait for one slot."""
     for _, its in groupby(orders, lambda order: order.checkpoint):
         while share := list(islice(its, SHARE)):
-            yield share
+            parts = 1 if len(share) == SHARE else min(slots, len(share))
+            yield from (share[part::parts] for part in range(parts))
 
 
 @lru_cache(maxsize=1)  # a stage at a time

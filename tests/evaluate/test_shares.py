@@ -1,0 +1,27 @@
+"""How orders are dealt to processes: whole handfuls, and nobody idle at the end."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.evaluate.rollout import Order
+from holdfast.evaluate.workers import SHARE, _shares
+
+ORDER = Order(Path("run"), Path("1"), 1, "stack_bowls", 0, "standard", "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("trials", "slots", "last"), [(2 * SHARE + 4, 2, [2, 2]), (SHARE + 5, 3, [2, 2, 1]), (2, 4, [1, 1])]
+)
+def test_every_order_once_and_the_rest_for_all(trials, slots, last):
+    orders = [replace(ORDER, seed=seed) for seed in range(trials)]
+    shares = list(_shares(iter(orders), slots))
+    assert sorted(order.seed for share in shares for order in share) == list(range(trials))
+    assert [len(share) for share in shares] == [SHARE] * (trials // SHARE) + last
+
+
+def test_a_share_is_of_one_checkpoint():
+    orders = [replace(ORDER, checkpoint=Path(name), seed=seed) for name in "12" for seed in range(SHARE + 1)]
+    shares = list(_shares(iter(orders), 2))
+    assert [{order.checkpoint.name for order in share} for share in shares] == [{"1"}, {"1"}, {"2"}, {"2"}]
