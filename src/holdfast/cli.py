@@ -70,7 +70,7 @@ def set_up_torch() -> None:
     """What torch reads when it starts; a variable that is set already is left alone."""
     # On shared cores two threads can be far slower than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
-    # A GPU's memory that cannot grow in place breaks into pieces: pi0.5's largest batch would be a seventh smaller.
+    # A GPU's memory that cannot grow in place breaks into pieces: pi0.5's largest batch would be a tenth smaller.
     if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # the older name
         os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
