@@ -74,11 +74,21 @@ def test_lanes_and_processes_change_nothing(checkpoint, batch):
     some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
     alone = [trial for order in some for trial in play(batch, [LocalLane()], iter([order]))]
     assert len({str(trial.normalization) for trial in alone}) == 1
-    for lanes in ([LocalLane() for _ in range(3)], [RemoteLane() for _ in range(2)]):
-        assert twins(list(play(batch, lanes, iter(some)))) == twins(alone)
-        for lane in lanes:
-            if isinstance(lane, RemoteLane):
-                lane.close()
+    assert twins(list(play(batch, [LocalLane() for _ in range(3)], iter(some)))) == twins(alone)
+    far = [RemoteLane() for _ in range(2)]
+    assert twins(list(play(batch, far, iter(some), RemoteLane.ready))) == twins(alone)
+    for lane in far:
+        lane.close()
+
+
+def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
+    slow, quick = LocalLane(), LocalLane()
+
+    def ready(lanes):
+        return [lane for lane in lanes if lane is quick] or [slow]
+
+    seeds = [trial.seed for trial in play(batch, [slow, quick], iter(orders(checkpoint, range(4))), ready)]
+    assert seeds == [1, 2, 3, 0]
 
 
 @pytest.mark.slow

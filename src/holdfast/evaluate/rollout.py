@@ -6,10 +6,10 @@ seed, and a batch has the same number of rows however many environments there ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -154,11 +154,18 @@ class RemoteLane:
         """Wait for the other process."""
         try:
             found = self._pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             raise HoldfastError(DIED) from None
         if isinstance(found, Exception):
             raise found
         return found
+
+    @staticmethod
+    def ready(lanes: Iterable[RemoteLane]) -> list[RemoteLane]:
+        """Those whose result is there; waits for the first."""
+        by_pipe = {lane._pipe: lane for lane in lanes}
+        there = wait(list(by_pipe))
+        return [lane for pipe, lane in by_pipe.items() if pipe in there]
 
     def close(self) -> None:
         """End the process."""
@@ -184,17 +191,24 @@ def _serve(pipe: Connection) -> None:
             pipe.send(error)
 
 
-def play(pilot: Pilot, lanes: Iterable[Lane], orders: Iterator[Order]) -> Iterator[Trial]:
-    """Run orders of one checkpoint on all lanes, and give every trial as it ends; orders are drawn when a lane is free.
+def play[L: Lane](
+    pilot: Pilot, lanes: Iterable[L], orders: Iterator[Order], ready: Callable[[Iterable[L]], list[L]] = list
+) -> Iterator[Trial]:
+    """Run orders of one checkpoint on all lanes, and give every trial as it ends.
 
-    All lanes that wait are answered together. A lane whose trial is over takes the next order in the same round, so
-    the batch stays full to the end.
+    A lane whose trial is over takes the next order at once, which is drawn only then.
+
+    Args:
+        pilot: The policy of the checkpoint.
+        lanes: Where trials are run.
+        orders: What to run.
+        ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
     """
     from holdfast.policies.pilot import Look
 
     eyes = Eyes(pilot.size, tuple(pilot.cameras))
     free = list(lanes)
-    busy: dict[Lane, tuple[Order, int]] = {}  # and how often it has looked
+    busy: dict[L, tuple[Order, int]] = {}  # and how often it has looked
     while True:
         while free and (order := next(orders, None)) is not None:
             lane = free.pop(0)
@@ -202,9 +216,9 @@ def play(pilot: Pilot, lanes: Iterable[Lane], orders: Iterator[Order]) -> Iterat
             busy[lane] = order, 0
         if not busy:
             return
-        looks: dict[Lane, Look] = {}
-        for lane, (order, number) in list(busy.items()):
-            found = lane.result()
+        looks: dict[L, Look] = {}
+        for lane in ready(busy):
+            (order, number), found = busy[lane], lane.result()
             if isinstance(found, Trial):
                 del busy[lane]
                 free.append(lane)

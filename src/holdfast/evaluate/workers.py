@@ -78,7 +78,7 @@ def _batched(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[
     lanes = [RemoteLane() for _ in range(min(processes, GPU_ROWS))]
     try:
         for checkpoint, its in groupby(orders, lambda order: order.checkpoint):
-            yield from play(_pilot(setup, checkpoint), lanes, its)
+            yield from play(_pilot(setup, checkpoint), lanes, its, RemoteLane.ready)
     finally:
         for lane in lanes:
             lane.close()

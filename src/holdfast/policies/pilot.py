@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
+from holdfast.policies.device import send
 from holdfast.records import Task
 
 
@@ -70,6 +72,7 @@ class Pilot:
             )
         self._adapter = adapters.load(self._folder, tuple(names), device)
         self._config, self._policy = self._adapter.config, self._adapter.policy
+        self._together = hasattr(self._policy, "noise_shape")
         self._normalization = (
             Normalization.from_json(json.loads(statistics.read_text())) if statistics.exists() else None
         )
@@ -108,43 +111,50 @@ class Pilot:
     @torch.no_grad()
     def answer(self, looks: Sequence[Look]) -> list[np.ndarray]:
         """The actions each look leads to, up to the horizon (steps, dimensions), absolute and in the robot's units."""
-        if not hasattr(self._policy, "noise_shape"):
+        if not self._together:
             return [self._answer_alone(look) for look in looks]
         answers = []
         for first in range(0, len(looks), self.rows):
-            some = list(looks[first : first + self.rows])
-            padded = some + some[-1:] * (self.rows - len(some))
-            answers += self._answer_together(padded)[: len(some)]
+            answers += self._answer_together(looks[first : first + self.rows])
         return answers
 
-    def _answer_together(self, looks: list[Look]) -> list[np.ndarray]:
-        """One forward pass. Tasks can live in spaces of their own, so they are normalized apart."""
+    def _answer_together(self, looks: Sequence[Look]) -> list[np.ndarray]:
+        """One forward pass. Tasks can live in spaces of their own, so they are normalized apart.
+
+        All of that happens on the host: on a GPU where simulators draw, each of many small copies would wait its turn.
+        """
         places: dict[str, list[int]] = {}
         for place, look in enumerate(looks):
             places.setdefault(look.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
         parts = [self._processors(name)[0](_batch([looks[p] for p in some])) for name, some in places.items()]
-        # By place again: where a row stands in the batch never depends on its neighbours' tasks.
-        back = np.argsort(order)
+        # By place again: where a row stands in the batch never depends on its neighbours' tasks. The last fills it up.
+        full = np.minimum(np.arange(self.rows), len(looks) - 1)
+        back = np.argsort(order)[full]
         batch = {
-            key: torch.cat([part[key] for part in parts])[back]
+            key: self._send(torch.cat([part[key] for part in parts])[back])
             for key, value in parts[0].items()
             if isinstance(value, torch.Tensor)
         }
-        noise = torch.from_numpy(np.stack([self._noise(look) for look in looks]))
-        chunks = self._policy.predict_action_chunk(batch, noise=noise.to(batch[STATE].device))
+        noise = torch.from_numpy(np.stack([self._noise(look) for look in looks])[full])
+        chunks = self._policy.predict_action_chunk(batch, noise=self._send(noise)).cpu()
         answers: dict[int, np.ndarray] = {}
         for name, some in places.items():
-            actions = self._processors(name)[1](chunks[some]).cpu().numpy()
+            actions = self._processors(name)[1](chunks[some]).numpy()
             answers |= dict(zip(some, actions[:, : self.horizon], strict=True))
         return [answers[place] for place in range(len(looks))]
+
+    def _send(self, values: torch.Tensor) -> torch.Tensor:
+        return send(values, torch.device(self._config.device))
 
     def _answer_alone(self, look: Look) -> np.ndarray:
         pre, post = self._processors(look.task.name)
         if look.number == 0:
             self._policy.reset()
         torch.manual_seed(int(np.random.SeedSequence((look.seed, look.number)).generate_state(1)[0]))
-        batch = pre(_batch([look]))
+        batch = _batch([look])
+        images = {key: pixels.float() / 255 for key, pixels in batch.items() if key.startswith(IMAGES)}
+        batch = pre(batch | images)
         if self.remembers:  # such a policy keeps its own queues of what it saw and of what it will do
             return np.asarray(post(self._policy.select_action(batch)).cpu())
         return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
@@ -155,9 +165,12 @@ class Pilot:
 
     def _build_processors(self, task: str) -> tuple[Any, Any]:
         """In a checkpoint's space for this task, or as they were saved."""
+        config = copy(self._config)
+        if self._together:
+            config.device = "cpu"
         if self._normalization is None:
-            return transforms.load(self._config, self._folder)
-        return transforms.build(self._config, self._normalization.execute(task))
+            return transforms.load(config, self._folder)
+        return transforms.build(config, self._normalization.execute(task))
 
     def _set_horizon(self, horizon: int) -> None:
         longest = sum(step >= 0 for step in self._adapter.layout.action)
@@ -170,12 +183,12 @@ class Pilot:
 
 
 def _batch(looks: list[Look]) -> dict[str, Any]:
-    images = {
-        IMAGES + camera: torch.from_numpy(np.stack([look.images[camera] for look in looks])).permute(0, 3, 1, 2)
-        for camera in looks[0].images
-    }
+    """With images as bytes."""
     return {
         STATE: torch.from_numpy(np.stack([look.state for look in looks])).float(),
         "task": [look.task.instruction for look in looks],
-        **{key: pixels.float() / 255 for key, pixels in images.items()},
+        **{
+            IMAGES + camera: torch.from_numpy(np.stack([look.images[camera] for look in looks])).permute(0, 3, 1, 2)
+            for camera in looks[0].images
+        },
     }

@@ -42,8 +42,9 @@ class Simulated:
 
     def observe(self) -> Observation:
         """The measured pose, and the images drawn in the policy's size."""
-        images = {name: self._env.world.render(name, *size) for name, size in self._cameras.items()}
-        return Observation(self._env.world.state(), images)
+        cameras, world = self._cameras, self._env.world
+        drawn = {size: world.render([n for n in cameras if cameras[n] == size], *size) for size in cameras.values()}
+        return Observation(world.state(), {name: drawn[size][name] for name, size in cameras.items()})
 
     def send(self, pose: np.ndarray) -> None:
         """One control step towards a pose."""
@@ -57,7 +58,7 @@ class Simulated:
 
     def picture(self) -> np.ndarray:
         """Two views side by side."""
-        return np.hstack([self._env.world.render(name, *_SHOWN_SIZE) for name in _SHOWN])
+        return np.hstack(list(self._env.world.render(_SHOWN, *_SHOWN_SIZE).values()))
 
     @property
     def over(self) -> bool:

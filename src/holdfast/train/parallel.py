@@ -22,6 +22,7 @@ from holdfast.policies.device import choose_device
 from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
 from holdfast.train.ranks import Ranks
+from holdfast.train.recorded import RecordedLoss
 
 
 def rank_device(asked: str, ranks: Ranks) -> str:
@@ -87,7 +88,10 @@ def gather(policy: nn.Module, ranks: Ranks) -> None:
 
 
 class Objective:
-    """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks."""
+    """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks.
+
+    On a GPU the kernels of a small policy are recorded, if it says that they are always the same.
+    """
 
     def __init__(self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks) -> None:
         self._loss, self._ranks = _Loss(adapter), ranks
@@ -95,6 +99,10 @@ class Objective:
         self._replicas: Any = None  # made with the first micro-batch
         self._device, precision = device.split(":")[0], config.optim.precision
         self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
+        self._recorded: RecordedLoss | None = None
+        whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
+        if whole and self._device == "cuda" and adapter.recordable:
+            self._recorded = RecordedLoss(self._learn, [p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(
         self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: Part, last: bool
@@ -107,11 +115,16 @@ class Objective:
         if self._replicates and self._replicas is None:
             self._replicas = self._replicate(batch, active)
         torch.manual_seed(seed)
+        if self._recorded:
+            return self._recorded(batch, active, share, part)
         with self._replicas.no_sync() if self._replicas and not last else nullcontext():
-            with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
-                loss = Loss(*(self._replicas or self._loss)(batch, active, part))
-            loss = replace(loss, total=loss.total * share)
-            (loss.total * self._ranks.count).backward()  # because ranks average
+            return self._learn(batch, active, share, part)
+
+    def _learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: Part) -> Loss:
+        with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
+            loss = Loss(*(self._replicas or self._loss)(batch, active, part))
+        loss = replace(loss, total=loss.total * share)
+        (loss.total * self._ranks.count).backward()  # because ranks average
         return loss.detach()
 
     def _replicate(self, batch: Batch, active: torch.Tensor | None) -> nn.Module:

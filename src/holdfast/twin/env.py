@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,10 +64,9 @@ class CellEnv:
         for milestone in self.scorer.milestones:
             self.times.setdefault(milestone, self.seconds)
 
-    def observe(self, size: tuple[int, int] | None = None, cameras: Iterable[str] = cell.CAMERAS) -> Observation:
+    def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = cell.CAMERAS) -> Observation:
         """The measured state and, where a size (height, width) is given, what the cameras see."""
-        images = {camera: self.world.render(camera, *size) for camera in cameras} if size else {}
-        return Observation(self.world.state(), images)
+        return Observation(self.world.state(), self.world.render(cameras, *size) if size else {})
 
     @property
     def seconds(self) -> float:

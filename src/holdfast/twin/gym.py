@@ -93,7 +93,7 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
         """What the front camera sees."""
         if self.render_mode is None:
             return None
-        return self._cell.world.render("front", *_PICTURE)
+        return self._cell.world.render(["front"], *_PICTURE)["front"]
 
     def close(self) -> None:
         """Free the renderers."""

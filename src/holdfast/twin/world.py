@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.twin import ik
 from holdfast.twin.arm import EMBODIMENT, FINGERS, OPEN, SIDES, joint_names
 from holdfast.twin.cell import SUBSTEPS
+from holdfast.twin.views import Views
 
 HOME = {"left": np.array([0.14, 0.27, 0.18]), "right": np.array([0.14, -0.27, 0.18])}
 _JOINTS = tuple(slice(7 * i, 7 * i + 6) for i in range(len(SIDES)))  # within the 14 numbers of state and action
@@ -32,7 +33,7 @@ class World:
         self._sites = {side: self.model.site(f"{side}_tcp").id for side in SIDES}
         self._pads = {side: [self.model.geom(f"{side}_{f}_pad").id for f in FINGERS] for side in SIDES}
         self._bodies = {self.model.body(i).name: i for i in range(self.model.nbody)}
-        self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
+        self._views: dict[tuple[int, int, int], Views] = {}
 
     # Stepping
 
@@ -64,21 +65,18 @@ class World:
         arms = zip(self._joints, self._fingers, strict=True)
         return np.concatenate([[*self.data.qpos[joints], self.data.qpos[fingers].sum()] for joints, fingers in arms])
 
-    def render(self, camera: str, height: int, width: int) -> np.ndarray:
-        """What a camera sees, as height x width x 3 bytes."""
-        if (height, width) not in self._renderers:
-            buffer = self.model.vis.global_
-            buffer.offheight, buffer.offwidth = max(buffer.offheight, height), max(buffer.offwidth, width)
-            self._renderers[height, width] = mujoco.Renderer(self.model, height, width)
-        renderer = self._renderers[height, width]
-        renderer.update_scene(self.data, camera)
-        return renderer.render()
+    def render(self, cameras: Sequence[str], height: int, width: int) -> dict[str, np.ndarray]:
+        """What cameras see, each as height x width x 3 bytes."""
+        shape = len(cameras), height, width
+        if shape not in self._views:
+            self._views[shape] = Views(self.model, *shape)
+        return dict(zip(cameras, self._views[shape].draw(self.data, cameras), strict=True))
 
     def close(self) -> None:
         """Free the renderers."""
-        for renderer in self._renderers.values():
-            renderer.close()
-        self._renderers.clear()
+        for views in self._views.values():
+            views.close()
+        self._views.clear()
 
     # Placing, before the physics runs
 

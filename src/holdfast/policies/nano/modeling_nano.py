@@ -1,7 +1,7 @@
 """The policy `nano` as LeRobot knows it: loss for training, chunks and single actions for the robot."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import torch
@@ -15,9 +15,10 @@ import holdfast.policies.nano.processor_nano  # noqa: F401
 from holdfast.data.resize import Resize, scale
 from holdfast.errors import HoldfastError
 from holdfast.policies.nano.configuration_nano import NanoConfig
-from holdfast.policies.nano.network import Context, NanoNetwork
+from holdfast.policies.nano.network import NanoNetwork
 from holdfast.policies.parts import Part, draw
 from holdfast.policies.pipelines import mean_of_real
+from holdfast.policies.recorded import Recorded
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -72,7 +73,12 @@ class NanoPolicy(PreTrainedPolicy):
         stats = kwargs.get("dataset_stats") or {}
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
+        self._recorded: Recorded[Tensor] | None = None
         self.reset()
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        self._recorded = None  # weights are about to move
+        return super()._apply(fn, recurse)
 
     @classmethod
     def _load_as_safetensor(cls, model: Self, model_file: str, map_location: str, strict: bool) -> Self:
@@ -86,6 +92,11 @@ class NanoPolicy(PreTrainedPolicy):
     def shard_blocks(self) -> list[nn.Module]:
         """Parts that can be gathered one at a time where ranks share the weights; the decoder's are reached into."""
         return list(self.network.encoder)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether the kernels of its loss are always the same: nothing in it depends on what the numbers are."""
+        return True
 
     @property
     def noise_shape(self) -> tuple[int, int]:
@@ -123,7 +134,11 @@ class NanoPolicy(PreTrainedPolicy):
         # Beta(1.5, 1), drawn by inverting its distribution function.
         time = 1 - draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device)) ** (2 / 3)
         blend = torch.lerp(noise, actions, time[:, None, None])
-        context = self._encode(batch, noisy=self.training, part=part)
+        images, state, tokens, words = self._observed(batch)
+        if self.training:
+            jitter = draw(part, len(state), lambda rows: torch.randn(rows, *state.shape[1:], device=state.device))
+            state = state + self.config.state_noise * jitter
+        context = self.network.encode(images, state, tokens, words)
         velocity = self.network.velocity(context, blend, time, padded)
         return (velocity.float() - (actions - noise)).square().unflatten(0, (-1, draws)).mean(1)
 
@@ -142,14 +157,20 @@ class NanoPolicy(PreTrainedPolicy):
         Returns:
             Actions [B, chunk, action_dim], relative to the state of `batch` where they are relative.
         """
-        context = self._encode(batch, noisy=False)
-        state = batch[OBS_STATE]
-        steps = self.config.denoise_steps
+        seen = self._observed(batch)
         if noise is None:
-            noise = torch.randn(state.shape[0], self.config.chunk_size, self.action_dim, device=state.device)
-        actions = noise.float()
+            noise = torch.randn(len(seen[0]), *self.noise_shape, device=seen[0].device)
+        # Under autocast its copies of weights would be recorded, which are gone after it.
+        if noise.is_cuda and not self.training and not torch.is_autocast_enabled():
+            self._recorded = self._recorded or Recorded(self._act)
+            return self._recorded(*seen, noise.float()).clone()
+        return self._act(*seen, noise.float())
+
+    def _act(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor, noise: Tensor) -> Tensor:
+        context = self.network.encode(images, state, tokens, words)
+        steps, actions = self.config.denoise_steps, noise
         for step in range(steps):
-            time = torch.full((state.shape[0],), step / steps, device=state.device)
+            time = torch.full((len(noise),), step / steps, device=noise.device)
             actions = actions + self.network.velocity(context, actions, time).float() / steps
         return actions
 
@@ -172,16 +193,12 @@ class NanoPolicy(PreTrainedPolicy):
             return action
         return action + (anchor - state)[:, : self.action_dim] * self.anchor_scale
 
-    def _encode(self, batch: Batch, noisy: bool, part: Part | None = None) -> Context:
+    def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Images of all cameras [B, cameras, 3, S, S] in [-1, 1], the state, tokens, and which of them are words."""
         missing = [key for key in (*self.cameras, OBS_STATE, OBS_LANGUAGE_TOKENS) if key not in batch]
         if missing:
             raise HoldfastError(f"The batch lacks {missing}, it has {sorted(batch)}.")
         size = self.config.image_size
         images = torch.stack([resize_with_pad(as_unit(batch[key]), size) for key in self.cameras], dim=1)
-        state = batch[OBS_STATE].float()
-        if noisy:
-            noise = draw(part, len(state), lambda rows: torch.randn(rows, *state.shape[1:], device=state.device))
-            state = state + self.config.state_noise * noise
-        return self.network.encode(
-            2 * images - 1, state, batch[OBS_LANGUAGE_TOKENS], batch[OBS_LANGUAGE_ATTENTION_MASK].bool()
-        )
+        words = batch[OBS_LANGUAGE_ATTENTION_MASK].bool()
+        return 2 * images - 1, batch[OBS_STATE].float(), batch[OBS_LANGUAGE_TOKENS], words

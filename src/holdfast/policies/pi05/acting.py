@@ -1,7 +1,4 @@
-"""Actions on a GPU: a copy of the network in half precision whose whole answer is one recorded graph of kernels.
-
-A chunk takes some thousand small kernels; launched one by one from Python they take longer than they compute.
-"""
+"""Actions on a GPU: a copy of the network in half precision whose whole answer is one recorded graph of kernels."""
 
 from __future__ import annotations
 
@@ -10,51 +7,27 @@ from torch import Tensor, nn
 
 from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pi05.weights import plain_state
-
-WARMUP = 3  # runs before recording: libraries choose their kernels and take their workspaces
+from holdfast.policies.recorded import Recorded
 
 
 class Actor:
-    """Answers batches of observations; every new shape of them is recorded once."""
+    """Answers batches of observations."""
 
     def __init__(self, network: Pi05Network) -> None:
         self.network = half_copy(network)
         if network.config.compile:  # the expert's layers are run 180 times, and half of their kernels fuse away
             self.network.compile_layers()
-        self._graphs: dict[tuple[torch.Size, ...], Recording] = {}
+        self._recorded = Recorded(self._act)
 
     def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
         """Actions, as of `Pi05Network.act`."""
-        inputs = images, tokens, torch.ones_like(tokens, dtype=torch.bool) if words is None else words, noise
-        key = tuple(value.shape for value in inputs)
-        if key not in self._graphs:
-            self._graphs[key] = Recording(self.network, inputs)
-        return self._graphs[key].play(inputs)
+        words = torch.ones_like(tokens, dtype=torch.bool) if words is None else words
+        return self._recorded(images, tokens, words, noise).clone()
 
-
-class Recording:
-    """The kernels of one answer, with the buffers they read and write."""
-
-    def __init__(self, network: Pi05Network, inputs: tuple[Tensor, ...]) -> None:
-        self._inputs = tuple(value.clone() for value in inputs)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
+    def _act(self, *inputs: Tensor) -> Tensor:
         # Without its cache: what autocast keeps would live in the graph's memory.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            with torch.cuda.stream(side):
-                for _ in range(WARMUP):
-                    network.act(*self._inputs)
-            torch.cuda.current_stream().wait_stream(side)
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
-                self._output = network.act(*self._inputs)
-
-    def play(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Answer inputs of the recorded shapes."""
-        for buffer, value in zip(self._inputs, inputs, strict=True):
-            buffer.copy_(value)
-        self._graph.replay()
-        return self._output.clone()
+            return self.network.act(*inputs)
 
 
 def half_copy(network: Pi05Network) -> Pi05Network:

@@ -72,7 +72,7 @@ def demonstrate(seed: int, size: int, every: int) -> Episode | None:
     frames: list[list[np.ndarray]] = []
     while len(actions) < MOST_STEPS and (action := expert.act()) is not None:
         if size and len(actions) % every == 0:
-            frames.append([world.render(camera, size, size) for camera in CAMERAS])
+            frames.append(list(world.render(CAMERAS, size, size).values()))
         states.append(world.state())
         world.step(action + nudge[len(actions)] if len(actions) < len(nudge) else action)
         actions.append(action)
