@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ class Pilot:
         self._normalization = (
             Normalization.from_json(json.loads(statistics.read_text())) if statistics.exists() else None
         )
-        self._processors = cache(self._build_processors)
+        self._built: dict[str, tuple[Any, Any]] = {}
         if horizon is not None:
             self._set_horizon(horizon)
 
@@ -162,6 +161,11 @@ class Pilot:
     def _noise(self, look: Look) -> np.ndarray:
         rng = np.random.default_rng((look.seed, look.number))
         return rng.standard_normal(self._policy.noise_shape, dtype=np.float32)
+
+    def _processors(self, task: str) -> tuple[Any, Any]:
+        if task not in self._built:
+            self._built[task] = self._build_processors(task)
+        return self._built[task]
 
     def _build_processors(self, task: str) -> tuple[Any, Any]:
         """In a checkpoint's space for this task, or as they were saved."""

@@ -1,4 +1,4 @@
-"""A function of tensors on a GPU as one recorded graph of kernels.
+"""A function of tensors on a GPU, recorded as a graph of kernels and then played.
 
 A small policy's step, and any policy's answer, takes some thousand small kernels. Launched one by one from Python they
 take longer than they compute, and far longer where other programs draw pictures on the same GPU.
@@ -14,23 +14,24 @@ from torch import Tensor
 WARMUP = 3  # runs before recording: libraries choose their kernels and take their workspaces
 
 
-class Recorded[T]:
-    """Does what the function does; every new shape of its inputs is recorded once.
+class Recordings[T]:
+    """Of one function, for every shape of its inputs.
 
     What else the function reads, like weights, may change in value but must stay where it is in memory. What it draws
-    comes from the generator as it is then.
+    comes from the generator as it is then. It is not kept: who keeps recordings of a method of his own would else hold
+    on to himself, and to gigabytes on the GPU.
     """
 
-    def __init__(self, function: Callable[..., T]) -> None:
-        self._function = function
-        self._recordings: dict[tuple[torch.Size, ...], _Recording[T]] = {}
+    def __init__(self) -> None:
+        self._by_shapes: dict[tuple[torch.Size, ...], _Recording[T]] = {}
 
-    def __call__(self, *inputs: Tensor) -> T:
-        """The function's result, in memory that the next call writes over."""
-        key = tuple(value.shape for value in inputs)
-        if key not in self._recordings:
-            self._recordings[key] = _Recording(self._function, inputs)
-        return self._recordings[key].play(inputs)
+    def play(self, function: Callable[..., T], *inputs: Tensor) -> T:
+        """What the function returns, in memory that the next call writes over; inputs of new shapes are recorded."""
+        shapes = tuple(value.shape for value in inputs)
+        with torch.cuda.device(inputs[0].device):  # which need not be the first
+            if shapes not in self._by_shapes:
+                self._by_shapes[shapes] = _Recording(function, inputs)
+            return self._by_shapes[shapes].play(inputs)
 
 
 class _Recording[T]:

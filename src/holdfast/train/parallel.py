@@ -102,7 +102,7 @@ class Objective:
         self._recorded: RecordedLoss | None = None
         whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
         if whole and self._device == "cuda" and adapter.recordable:
-            self._recorded = RecordedLoss(self._learn, [p for p in self._loss.parameters() if p.requires_grad])
+            self._recorded = RecordedLoss([p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(
         self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: Part, last: bool
@@ -116,7 +116,7 @@ class Objective:
             self._replicas = self._replicate(batch, active)
         torch.manual_seed(seed)
         if self._recorded:
-            return self._recorded(batch, active, share, part)
+            return self._recorded.learn(self._learn, batch, active, share, part)
         with self._replicas.no_sync() if self._replicas and not last else nullcontext():
             return self._learn(batch, active, share, part)
 

@@ -6,42 +6,38 @@ A step of nano launches 1,300 kernels, which takes 50 ms from Python; they compu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 
 from holdfast.data.batches import Batch
 from holdfast.policies.adapter import Loss
 from holdfast.policies.parts import Part
-from holdfast.policies.recorded import Recorded
+from holdfast.policies.recorded import Recordings
 
 type Learn = Callable[[Batch, torch.Tensor | None, torch.Tensor, Part], Loss]
+type Learned = tuple[Loss, list[torch.Tensor | None]]
 
 
 class RecordedLoss:
-    """Does what `learn` does, for whole batches of one shape."""
+    """Does what `learn` does, for whole batches."""
 
-    def __init__(self, learn: Learn, weights: Sequence[torch.nn.Parameter]) -> None:
-        self._learn, self._weights = learn, weights
-        self._recorded: Recorded[tuple[Loss, list[torch.Tensor | None]]] | None = None
+    def __init__(self, weights: Sequence[torch.nn.Parameter]) -> None:
+        self._weights = weights
+        self._recordings: Recordings[Learned] = Recordings()
 
-    def __call__(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: Part) -> Loss:
+    def learn(self, learn: Learn, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: Part) -> Loss:
         """Set the gradient, and return the loss; both in memory that the next call writes over."""
-        inputs = {**batch, "active": active, "share": share}
-        inputs = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        if self._recorded is None:
-            self._recorded = Recorded(partial(self._learn_once, tuple(inputs), part))
-        loss, gradients = self._recorded(*inputs.values())
+        given = {**batch, "active": active, "share": share}
+        inputs = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+
+        def once(*values: torch.Tensor) -> Learned:
+            for weight in self._weights:
+                weight.grad = None  # so that the gradient is written, not added to what was there
+            batch = dict(zip(inputs, values, strict=True))
+            loss = learn(batch, batch.pop("active", None), batch.pop("share"), part)
+            return loss, [weight.grad for weight in self._weights]
+
+        loss, gradients = self._recordings.play(once, *inputs.values())
         for weight, gradient in zip(self._weights, gradients, strict=True):
             weight.grad = gradient
         return loss
-
-    def _learn_once(
-        self, names: tuple[str, ...], part: Part, *inputs: torch.Tensor
-    ) -> tuple[Loss, list[torch.Tensor | None]]:
-        for weight in self._weights:
-            weight.grad = None  # so that the gradient is written, not added to what was there
-        batch = dict(zip(names, inputs, strict=True))
-        active, share = batch.pop("active", None), batch.pop("share")
-        loss = self._learn(batch, active, share, part)
-        return loss, [weight.grad for weight in self._weights]

@@ -18,7 +18,7 @@ from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import NanoNetwork
 from holdfast.policies.parts import Part, draw
 from holdfast.policies.pipelines import mean_of_real
-from holdfast.policies.recorded import Recorded
+from holdfast.policies.recorded import Recordings
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -73,11 +73,11 @@ class NanoPolicy(PreTrainedPolicy):
         stats = kwargs.get("dataset_stats") or {}
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
-        self._recorded: Recorded[Tensor] | None = None
+        self._recordings: Recordings[Tensor] = Recordings()
         self.reset()
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        self._recorded = None  # weights are about to move
+        self._recordings = Recordings()  # weights are about to move
         return super()._apply(fn, recurse)
 
     @classmethod
@@ -162,8 +162,7 @@ class NanoPolicy(PreTrainedPolicy):
             noise = torch.randn(len(seen[0]), *self.noise_shape, device=seen[0].device)
         # Under autocast its copies of weights would be recorded, which are gone after it.
         if noise.is_cuda and not self.training and not torch.is_autocast_enabled():
-            self._recorded = self._recorded or Recorded(self._act)
-            return self._recorded(*seen, noise.float()).clone()
+            return self._recordings.play(self._act, *seen, noise.float()).clone()
         return self._act(*seen, noise.float())
 
     def _act(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor, noise: Tensor) -> Tensor:

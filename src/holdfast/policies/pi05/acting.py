@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pi05.weights import plain_state
-from holdfast.policies.recorded import Recorded
+from holdfast.policies.recorded import Recordings
 
 
 class Actor:
@@ -17,12 +17,12 @@ class Actor:
         self.network = half_copy(network)
         if network.config.compile:  # the expert's layers are run 180 times, and half of their kernels fuse away
             self.network.compile_layers()
-        self._recorded = Recorded(self._act)
+        self._recordings: Recordings[Tensor] = Recordings()
 
     def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
         """Actions, as of `Pi05Network.act`."""
         words = torch.ones_like(tokens, dtype=torch.bool) if words is None else words
-        return self._recorded(images, tokens, words, noise).clone()
+        return self._recordings.play(self._act, images, tokens, words, noise).clone()
 
     def _act(self, *inputs: Tensor) -> Tensor:
         # Without its cache: what autocast keeps would live in the graph's memory.
