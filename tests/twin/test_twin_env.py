@@ -124,3 +124,14 @@ def test_scorer_latches_revokes_and_counts(env_of):
     assert [notes.steady("calm", held, steps=2) for held in (True, True, False, True)] == [False, True, False, False]
     with pytest.raises(KeyError):
         notes.reach("no_such_milestone", True)
+
+
+def test_a_camera_shows_the_same_alone_and_with_others(env_of):
+    env = env_of("stack_bowls")
+    env.reset(2)
+    together = env.observe((48, 64)).images
+    for name, image in together.items():
+        alone = env.observe((48, 64), [name]).images[name].astype(int)
+        assert np.abs(image - alone).max() <= 1, name  # rounded elsewhere in the buffer
+        others = [together[other] for other in together if other != name]
+        assert all(np.abs(image - other.astype(int)).mean() > 5 for other in others), name

@@ -43,7 +43,8 @@ class Simulated:
     def observe(self) -> Observation:
         """The measured pose, and the images drawn in the policy's size."""
         cameras, world = self._cameras, self._env.world
-        drawn = {size: world.render([n for n in cameras if cameras[n] == size], *size) for size in cameras.values()}
+        sizes = set(cameras.values())
+        drawn = {size: world.render([n for n in cameras if cameras[n] == size], *size) for size in sizes}
         return Observation(world.state(), {name: drawn[size][name] for name, size in cameras.items()})
 
     def send(self, pose: np.ndarray) -> None:
