@@ -7,6 +7,7 @@ so whoever makes the orders can change his mind. Who is used changes nothing but
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -139,6 +140,12 @@ def _lanes(number: int) -> list[LocalLane]:
 
 def _begin_worker() -> None:
     end_with_parent()
+    # LeRobot's import makes objects by the hundred thousand, all to stay. Looking for waste among them takes a sixth.
+    gc.disable()
     import torch
 
+    import holdfast.twin.learned  # noqa: F401
+
+    gc.freeze()
+    gc.enable()
     torch.set_num_threads(1)  # processes share the cores; and more threads would add up in another order
