@@ -9,11 +9,13 @@ pytestmark = pytest.mark.sim
 
 
 def test_cameras_of_one_size_are_drawn_together(monkeypatch):
-    drawn = []
-    draw = Views.draw
-    monkeypatch.setattr(
-        Views, "draw", lambda self, data, cameras: (drawn.append(cameras), draw(self, data, cameras))[1]
-    )
+    drawn, draw = [], Views.draw
+
+    def noting(self, data, cameras):
+        drawn.append(cameras)
+        return draw(self, data, cameras)
+
+    monkeypatch.setattr(Views, "draw", noting)
     robot = Simulated("press_button", {"head": (24, 32), "left_wrist": (16, 16), "front": (24, 32)})
     robot.begin(1)
     images = robot.observe().images

@@ -85,7 +85,7 @@ class Adapter:
     @property
     def recordable(self) -> bool:
         """Whether the kernels of its loss on a GPU can be recorded, which a policy has to say of itself."""
-        return self.knows_elements and getattr(self.policy, "recordable", False)
+        return bool(getattr(self.policy, "recordable", False))
 
     def loss(self, batch: Batch, active: torch.Tensor | None, part: Part | None = None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.

@@ -51,6 +51,8 @@ class NanoPolicy(PreTrainedPolicy):
 
     config_class = NanoConfig
     name = "nano"
+    # Nothing in its loss depends on what the numbers are, so on a GPU its kernels are always the same.
+    recordable = True
     anchor_scale: Tensor
 
     def __init__(self, config: NanoConfig, **kwargs: Any) -> None:
@@ -92,11 +94,6 @@ class NanoPolicy(PreTrainedPolicy):
     def shard_blocks(self) -> list[nn.Module]:
         """Parts that can be gathered one at a time where ranks share the weights; the decoder's are reached into."""
         return list(self.network.encoder)
-
-    @property
-    def recordable(self) -> bool:
-        """Whether the kernels of its loss are always the same: nothing in it depends on what the numbers are."""
-        return True
 
     @property
     def noise_shape(self) -> tuple[int, int]:
