@@ -37,7 +37,7 @@ def _twin(stream: str, output: Path, seed: int, replay: ReplayConfig) -> Recipe:
             method=method,
             output=str(output / method),
             policy=PolicyChoice(path="nano-base", options={"image_size": str(SIZE)}),
-            steps=400,
+            steps=800,
             batch_size=128,
             seed=seed,
             replay=replay,
