@@ -3,7 +3,7 @@ give the same trials.
 
 The policy is an untrained nano of a size for CPUs (64 px, width 128), so no trial succeeds and all run to the task's
 limit. A worker first imports torch and LeRobot, which takes as long by two processes as by one; the ratio without that
-start is given beside.
+start is given beside. Both are tried twice by turns and the faster counts: other work on the machine only slows down.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "evaluate"))
-
-from runs import make_run
 
 from holdfast.evaluate.engine import Choice, measure, plan
 from holdfast.evaluate.folder import read_run
@@ -29,6 +28,7 @@ from holdfast.evaluate.workers import SHARE
 from holdfast.records import Trial
 
 BAR = 1.8
+ATTEMPTS = 2
 CPU_SIZED = {"image_size": 64, "width": 128, "heads": 4}
 
 
@@ -52,17 +52,23 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--task", default="stack_bowls")
     options = parser.parse_args()
+    # Workers import this file, and LeRobot with all that stands above; as those of the command do, they should do it
+    # once they are set up for it.
+    from runs import make_run
+
     with tempfile.TemporaryDirectory() as scratch:
         made = make_run(Path(scratch) / "run", (options.task,), chunk=8, size=64, options=CPU_SIZED)
-        results = []
-        for processes in (1, 2):
-            folder = shutil.copytree(made, Path(scratch) / f"by-{processes}")
-            results.append(evaluate(folder, options.trials, processes))
-            seconds, steady, _ = results[-1]
+        results: dict[int, list[tuple[float, float, list[Trial]]]] = {1: [], 2: []}
+        for attempt, processes in product(range(ATTEMPTS), results):
+            folder = shutil.copytree(made, Path(scratch) / f"{attempt}-by-{processes}")
+            results[processes].append(evaluate(folder, options.trials, processes))
+            seconds, steady, _ = results[processes][-1]
             print(f"{options.trials} trials by {processes}: {seconds:.1f} s, {steady:.2f} s a trial after the start")
-    (one, pace, alone), (two, double_pace, shared) = results
+    (one, pace), (two, double_pace) = (
+        (min(seconds for seconds, _, _ in tries), min(steady for _, steady, _ in tries)) for tries in results.values()
+    )
     print(f"two processes against one: {one / two:.2f}x (bar: {BAR}), {pace / double_pace:.2f}x after the start")
-    print(f"the same trials: {alone == shared}")
+    print(f"the same trials: {all(found == results[1][0][2] for tries in results.values() for _, _, found in tries)}")
 
 
 if __name__ == "__main__":

@@ -47,5 +47,5 @@ def quickstart(output: Path, seed: int) -> Recipe:
         data=data,
         train=(config("sequential"), config("er")),
         record=Record(episodes=40, size=96, seed=1_000_000 + 10_000 * seed),
-        evaluate=Evaluate(trials=16, horizon=8),
+        evaluate=Evaluate(trials=15, horizon=8),
     )
