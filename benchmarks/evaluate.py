@@ -52,8 +52,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--task", default="stack_bowls")
     options = parser.parse_args()
-    # Workers import this file, and LeRobot with all that stands above; as those of the command do, they should do it
-    # once they are set up for it.
+    # Not above: workers import this file first, and would load LeRobot before they are set up to do it fast.
     from runs import make_run
 
     with tempfile.TemporaryDirectory() as scratch:
