@@ -12,13 +12,20 @@ ORDER = Order(Path("run"), Path("1"), 1, "stack_bowls", 0, "standard", "", "", "
 
 
 @pytest.mark.parametrize(
-    ("trials", "slots", "last"), [(2 * SHARE + 4, 2, [2, 2]), (SHARE + 5, 3, [2, 2, 1]), (2, 4, [1, 1])]
+    ("trials", "slots", "last"),
+    [
+        (2 * SHARE + 4, 2, [2, 2]),
+        (SHARE + 5, 3, [2, 2, 1]),
+        (2, 4, [1, 1]),
+        (SHARE, 2, [SHARE // 2] * 2),
+        (3 * SHARE, 2, [SHARE // 2] * 2),
+    ],
 )
 def test_every_order_once_and_the_rest_for_all(trials, slots, last):
     orders = [replace(ORDER, seed=seed) for seed in range(trials)]
     shares = list(_shares(iter(orders), slots))
     assert sorted(order.seed for share in shares for order in share) == list(range(trials))
-    assert [len(share) for share in shares] == [SHARE] * (trials // SHARE) + last
+    assert [len(share) for share in shares] == [SHARE] * ((trials - 1) // SHARE) + last
 
 
 def test_a_share_is_of_one_checkpoint():

@@ -119,11 +119,19 @@ def _mapped[H](
 
 
 def _shares(orders: Iterator[Order], slots: int) -> Iterator[list[Order]]:
-    """Orders in handfuls, each of one checkpoint; its last, smaller one is dealt out, lest all wait for one slot."""
+    """Orders in handfuls, each of one checkpoint."""
     for _, its in groupby(orders, lambda order: order.checkpoint):
-        while share := list(islice(its, SHARE)):
-            parts = 1 if len(share) == SHARE else min(slots, len(share))
-            yield from (share[part::parts] for part in range(parts))
+        yield from _handfuls(its, slots)
+
+
+def _handfuls(orders: Iterator[Order], slots: int) -> Iterator[list[Order]]:
+    """The last one is dealt out, lest all wait for one slot. One order drawn early tells which is the last."""
+    share = list(islice(orders, SHARE))
+    while share:
+        after = list(islice(orders, 1))
+        parts = 1 if after else min(slots, len(share))
+        yield from (share[part::parts] for part in range(parts))
+        share = after + list(islice(orders, SHARE - 1))
 
 
 @lru_cache(maxsize=1)  # a stage at a time
