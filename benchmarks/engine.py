@@ -17,20 +17,21 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from holdfast.data.batches import Batches, Lesson
-from holdfast.data.cache import open_cache
-from holdfast.data.config import CacheConfig
+from holdfast.core.records import Task
+from holdfast.data.cache.cache import open_cache
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.cache.quantiles import measure
 from holdfast.data.generate import write_dataset
-from holdfast.data.quantiles import measure
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.lesson import Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.source import open_source
-from holdfast.embodiment import load
+from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import PolicyChoice
-from holdfast.records import Task
 from holdfast.train.config import OptimConfig, TrainConfig
-from holdfast.train.log import Ledger
+from holdfast.train.log import LossTotals
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 
@@ -54,7 +55,7 @@ def bare_loop(policy, batches, optim: OptimConfig) -> float:
 def engine_loop(adapter, step: Stepper, batches: Batches, sampler: Sampler, optim: OptimConfig, names) -> float:
     """The engine's loop without its files."""
     state = TrainingState(adapter.policy.train(), optim)
-    ledger = Ledger(["toy"], names, ["left"] * 7 + ["right"] * 7, "cpu")
+    ledger = LossTotals(["toy"], names, ["left"] * 7 + ["right"] * 7, "cpu")
     begun = time.perf_counter()
     for number, draw, batch in batches.iterate(sampler, 0):
         ledger.add(draw, *step(state, batch))

@@ -21,11 +21,11 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "evaluate"))
 
+from holdfast.core.records import Trial
 from holdfast.evaluate.engine import Choice, measure, plan
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
 from holdfast.evaluate.workers import SHARE
-from holdfast.records import Trial
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 BAR = 1.8
 ATTEMPTS = 2

@@ -17,23 +17,24 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from holdfast.data.batches import Batches, Lesson
-from holdfast.data.cache import read_cache
-from holdfast.data.cache_build import Writer
-from holdfast.data.cache_files import CacheFiles
-from holdfast.data.cache_spec import make_spec
+from holdfast.core.records import Task
+from holdfast.data.cache.build import Writer
+from holdfast.data.cache.cache import read_cache
+from holdfast.data.cache.files import CacheFiles
+from holdfast.data.cache.quantiles import measure
+from holdfast.data.cache.spec import make_spec
 from holdfast.data.generate import write_dataset
-from holdfast.data.quantiles import measure
+from holdfast.data.lerobot.source import Source, open_source
+from holdfast.data.lesson import Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.source import Source, open_source
-from holdfast.embodiment import load
+from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import PolicyChoice
-from holdfast.records import Task
 from holdfast.train.config import TrainConfig
-from holdfast.train.log import Ledger
+from holdfast.train.log import LossTotals
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 
@@ -102,7 +103,7 @@ def run(adapter: Adapter, source: Source, batches: Batches, device: str, options
     step = Stepper(config, adapter, preprocess, None, 1, total, device)
     sampler = Sampler(0, 1, total, options.batch_size, (Pool(0, np.arange(len(source.state)), 1.0),))
     state = TrainingState(adapter.policy.train(), config.optim)
-    ledger, clock = Ledger(["bench"], adapter.names, ["all"] * 14, device), Clock(device)
+    ledger, clock = LossTotals(["bench"], adapter.names, ["all"] * 14, device), Clock(device)
     asked = time.perf_counter()
     for number, draw, batch in batches.iterate(sampler, 0):
         host = time.perf_counter() - asked

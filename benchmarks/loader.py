@@ -25,17 +25,18 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn import functional as F
 
-from holdfast.data.batches import Batches, Layout, Lesson
-from holdfast.data.cache import Cache, blank_cache, open_cache, read_cache
-from holdfast.data.cache_build import find_missing
-from holdfast.data.cache_files import Block, CacheFiles
-from holdfast.data.cache_spec import make_spec
-from holdfast.data.config import CacheConfig
+from holdfast.core.records import Task
+from holdfast.data.cache.build import find_missing
+from holdfast.data.cache.cache import Cache, blank_cache, open_cache, read_cache
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.cache.files import Block, CacheFiles
+from holdfast.data.cache.spec import make_spec
+from holdfast.data.lerobot.source import IMAGES, Camera, Source, open_source
+from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame
+from holdfast.data.lesson import Layout, Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.resize import Resize
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.source import IMAGES, Camera, Source, open_source
-from holdfast.data.writer import add_patiently, dataset_writer, frame
-from holdfast.records import Task
 
 CAMERAS = ("head", "front", "left_wrist", "right_wrist")
 NAMES = tuple(f"joint_{i}.pos" for i in range(14))

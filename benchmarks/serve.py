@@ -70,10 +70,10 @@ def robots(port: int, folder: Path, seconds: float) -> None:
 
 def prepare(folder: Path, bundle: object, pilot: object) -> None:
     """Write every client's questions and what each has to be answered."""
-    from holdfast.serve.protocol import Desk
+    from holdfast.serve.protocol import MessageCodec
 
     rng = np.random.default_rng(0)
-    desk = Desk(bundle, pilot.horizon)
+    desk = MessageCodec(bundle, pilot.horizon)
     expected = []
     for client in range(CLIENTS):
         for number in range(DIFFERENT):

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.errors import unknown
+from holdfast.core.errors import unknown
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.env import CellEnv
 from holdfast.twin.scripted import expert, run

@@ -26,9 +26,9 @@ def frame_cache(tmp_path_factory):
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
     """A folder with one dataset per toy task: two cameras of 32 px, six episodes of 14 frames."""
+    from holdfast.core.records import Task
     from holdfast.data.generate import write_dataset
-    from holdfast.embodiment import load
-    from holdfast.records import Task
+    from holdfast.embodiments import load
 
     folder = tmp_path_factory.mktemp("recorded")
     for name, arms in TASKS.items():

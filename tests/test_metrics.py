@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import catalog
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Matrix
 from holdfast.metrics import (
     Agreement,
     Figure,
@@ -16,7 +17,6 @@ from holdfast.metrics import (
     mean_of_means,
     summarize,
 )
-from holdfast.records import Matrix
 
 TASKS = ["stack_bowls", "hang_cup", "press_button"]
 ROWS = [[100], [80, 90], [50, 85, 70]]

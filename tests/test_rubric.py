@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import catalog, rubric
-from holdfast.errors import HoldfastError
-from holdfast.records import Task, Trial
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task, Trial
 
 COLA = ("right_can_grasped", "right_can_placed", "left_can_grasped", "left_can_placed")
 STACK = ("reached", "lifted", "above", "stacked")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from lerobot.configs import FeatureType, PolicyFeature
 
-from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.modeling_pi05 import Pi05FastPolicy

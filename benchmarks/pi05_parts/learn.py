@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from holdfast.data.source import ACTION, IMAGES
+from holdfast.data.lerobot.source import ACTION, IMAGES
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.train.config import OptimConfig
 from pi05_parts.bench import CAMERAS, CHUNK, DIMENSIONS, TOKENS, Bench

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from holdfast.data.source import IMAGES
+from holdfast.data.lerobot.source import IMAGES
 from holdfast.policies.pi05 import weights
 from pi05_parts.bench import CAMERAS, CHUNK, DIMENSIONS, PEAK, TOKENS, WORDS, Bench, flops
 

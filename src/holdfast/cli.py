@@ -8,7 +8,7 @@ from importlib import import_module
 from keyword import iskeyword
 
 from holdfast import __version__
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 
 COMMANDS = {
     "run": "a named experiment from the first demonstration to the report: quickstart, single_arm, ...",

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Matrix
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Matrix
 
 _ALONE = 0  # as a stage: the task trained on its own, for the baseline
 _PERCENTILES = (2.5, 97.5)

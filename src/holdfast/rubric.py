@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Task, Trial
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Task, Trial
 
 _NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import catalog
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 POINTS = {
     "stack_bowls": 4,

@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.data.cache import open_cache
-from holdfast.data.config import CacheConfig
+from holdfast.data.cache.cache import open_cache
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.lerobot.source import open_source
 from holdfast.data.resize import Resize
-from holdfast.data.source import open_source
 
 
 def opened(dataset, root, kind, resize=None):

@@ -5,10 +5,10 @@ import pytest
 
 from holdfast.cli import main as cli
 from holdfast.commands.doctor import main
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
 from holdfast.data.generate import write_dataset
-from holdfast.embodiment import load
-from holdfast.errors import HoldfastError
-from holdfast.records import Task
+from holdfast.embodiments import load
 
 STREAM = """\
 name = "toy"

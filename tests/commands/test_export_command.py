@@ -7,7 +7,7 @@ import torch
 from toys import TASKS, TINY
 
 from holdfast.cli import main
-from holdfast.data.source import open_source
+from holdfast.data.lerobot.source import open_source
 
 FLAGS = (*TINY, "--device=cpu", "--steps=2", "--batch_size=4", "--replay.ratio=0.7", "--replay.store=copy")
 
@@ -69,7 +69,7 @@ def test_the_buffer_opens_in_lerobot_with_one_task_per_instruction(lab, tmp_path
 
 
 def test_exported_datasets_merge_in_lerobot(lab, tmp_path):
-    from holdfast.data.writer import merge_datasets
+    from holdfast.data.lerobot.writer import merge_datasets
 
     for stage in (1, 2):  # the copies of stage 1 have shrunk since, so it is taken from the dataset
         assert (

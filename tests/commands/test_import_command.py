@@ -9,9 +9,9 @@ import torch
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.data.cut import copy_packets
-from holdfast.data.source import open_source
-from holdfast.train import checkpoint
+from holdfast.core import checked_folder as checkpoint
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.lerobot.video_copy import copy_packets
 
 
 def lines(path, rows):

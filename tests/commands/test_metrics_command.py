@@ -4,7 +4,7 @@ import json
 import pytest
 
 from holdfast.commands.metrics import main
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 CSV = "stage,stack_bowls,hang_cup\n1,100,\n2,70,90\nbaseline,95,80\n"
 TRIALS = {"tasks": ["a[b]", "b"], "cells": [[[100, 50]], [[50, 25], [75, 100]]]}

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from holdfast.cli import main
 from holdfast.commands.run import carry_out
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 
 def test_a_dry_run_prints_commands_and_does_nothing(tmp_path, capsys):

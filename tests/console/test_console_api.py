@@ -8,11 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 from scoring_runs import make_run
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
-from holdfast.serve.console.app import create_app
-from holdfast.serve.console.server import is_local, read_token, serve
+from holdfast.console.app import create_app
+from holdfast.console.server import is_local, read_token, serve
+from holdfast.core.errors import HoldfastError
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 HERE = "http://127.0.0.1:8765"
 
@@ -89,7 +89,7 @@ def test_a_failing_disk_is_to_be_tried_again_and_names_no_run(client, monkeypatc
         raise HoldfastError("/runs/secret-run/scoring.sqlite cannot be used: disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.serve.console.sheets.Sheets.add", full)
+        patch.setattr("holdfast.console.sheets.Sheets.add", full)
         answer = send(client, attempt["ticket"], "note", "x")
     assert answer.status_code == 503  # the page keeps what it could not send
     assert "secret-run" not in answer.text

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 from scoring_runs import Server, make_run
 
-from holdfast.evaluate.trials import Trials
+from holdfast.runs.trials import Trials
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=20_000)

@@ -6,11 +6,11 @@ import pytest
 from scoring_runs import make_run
 
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
-from holdfast.serve.console.exchange import export, read
+from holdfast.console.exchange import export, read
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 ADA = Trial(
     task="stack_bowls", stage=2, milestones=("reached", "lifted"), penalties={"green_bowl_knocked": 1}, final=True,

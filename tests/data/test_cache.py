@@ -17,18 +17,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast.data import cache as caches
-from holdfast.data import cache_build, cache_spec
-from holdfast.data.batches import Batches, Layout, Lesson
-from holdfast.data.cache import open_cache, plan_bytes
-from holdfast.data.cache_files import CacheFiles
-from holdfast.data.config import CacheConfig
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
+from holdfast.data.cache import build as cache_build
+from holdfast.data.cache import cache as caches
+from holdfast.data.cache import spec as cache_spec
+from holdfast.data.cache.cache import open_cache, plan_bytes
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.cache.files import CacheFiles
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, Source, open_source
+from holdfast.data.lerobot.writer import dataset_writer, frame
+from holdfast.data.lesson import Layout, Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.resize import Resize
 from holdfast.data.sampler import Draw
-from holdfast.data.source import ACTION, IMAGES, STATE, Source, open_source
-from holdfast.data.writer import dataset_writer, frame
-from holdfast.errors import HoldfastError
-from holdfast.records import Task
 
 HEAD, FRONT = IMAGES + "head", IMAGES + "front"
 EPISODES, LENGTH = 6, 14  # of the recorded toys
@@ -409,11 +411,12 @@ DYING = """
 import os, signal
 from pathlib import Path
 from rich.console import Console
-from holdfast.data import cache_build, cache_spec
-from holdfast.data.cache import open_cache
-from holdfast.data.cache_files import CacheFiles
-from holdfast.data.config import CacheConfig
-from holdfast.data.source import open_source
+from holdfast.data.cache import build as cache_build
+from holdfast.data.cache import spec as cache_spec
+from holdfast.data.cache.cache import open_cache
+from holdfast.data.cache.files import CacheFiles
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.lerobot.source import open_source
 
 finished = CacheFiles.finished
 
@@ -454,7 +457,7 @@ def alive(group: int) -> bool:
 
 
 def test_reading_needs_no_lerobot():
-    code = "import sys, holdfast.data.batches as _; assert not {'lerobot', 'datasets'} & set(sys.modules)"
+    code = "import sys, holdfast.data.loader as _; assert not {'lerobot', 'datasets'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

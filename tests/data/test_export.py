@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data import export
-from holdfast.data.export import Part, keep_first, read_words, write_episodes
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Mapping
+from holdfast.data.lerobot import export
+from holdfast.data.lerobot.export import EpisodeChoice, keep_first, read_words, write_episodes
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, open_source
 from holdfast.data.mapping import apply
-from holdfast.data.source import ACTION, IMAGES, STATE, open_source
-from holdfast.errors import HoldfastError
-from holdfast.records import Mapping
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def assert_same(written, place, source, episode):
 def test_a_copy_that_differs_is_encoded_without_loss(source, tmp_path, monkeypatch):
     real = export.copy_packets
     monkeypatch.setattr(export, "copy_packets", lambda old, new, begin, n, fps: real(old, new, begin + 2 / 30, n, fps))
-    written = write(tmp_path / "out", Part(source, (3,), {}))
+    written = write(tmp_path / "out", EpisodeChoice(source, (3,), {}))
     assert_same(written, 0, source, 3)
     assert written.info["features"][IMAGES + "head"]["info"]["video.codec"] is None
 
@@ -68,11 +68,11 @@ def test_a_copy_that_differs_is_encoded_without_loss(source, tmp_path, monkeypat
 def test_what_cannot_be_stored_exactly_is_refused(source, tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_equal", lambda *args: False)
     with pytest.raises(HoldfastError, match=r"observation.images.head.*without loss"):
-        write(tmp_path / "out", Part(source, (3,), {}))
+        write(tmp_path / "out", EpisodeChoice(source, (3,), {}))
 
 
 def test_stored_images_other_columns_and_words_are_kept(stored_images, tmp_path):
-    written = write(tmp_path / "out", Part(stored_images, (2, 1, 0), {"episodes": [2, 1, 0]}))
+    written = write(tmp_path / "out", EpisodeChoice(stored_images, (2, 1, 0), {"episodes": [2, 1, 0]}))
     assert written.cameras[0].kind == "image"
     assert read_words(written.root) == ["Do 0.", "Do 1."]
     for place, episode in enumerate((2, 1, 0)):
@@ -99,7 +99,7 @@ def test_a_camera_of_another_source_is_read_as_this_one_stores_it(stored_images)
 def test_statistics_are_those_of_the_written_episodes(source, tmp_path):
     from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
-    written = write(tmp_path / "out", Part(source, (5, 0), {}))
+    written = write(tmp_path / "out", EpisodeChoice(source, (5, 0), {}))
     stats = LeRobotDatasetMetadata("local/out", root=written.root).stats
     assert np.allclose(stats[ACTION]["max"], written.action.max(0))
     assert np.allclose(stats[ACTION]["mean"], written.action.mean(0), atol=1e-5)
@@ -108,9 +108,9 @@ def test_statistics_are_those_of_the_written_episodes(source, tmp_path):
 
 
 def test_datasets_of_other_cameras_do_not_go_together(source, stored_images, tmp_path):
-    parts = Part(source, (0,), {}), Part(stored_images, (0,), {})
+    parts = EpisodeChoice(source, (0,), {}), EpisodeChoice(stored_images, (0,), {})
     with pytest.raises(HoldfastError, match=r"differ in camera observation.images.head.*\[task.cameras\]"):
         write(tmp_path / "out", *parts)
     seen = apply(stored_images, Mapping({"head": "black 32x32", "front": "black 32x32", "wrist": "head"}), None)
     with pytest.raises(HoldfastError, match=r"differ in camera observation.images.wrist"):
-        write(tmp_path / "other", parts[0], Part(seen, (0,), {}))
+        write(tmp_path / "other", parts[0], EpisodeChoice(seen, (0,), {}))

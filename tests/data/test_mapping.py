@@ -10,11 +10,11 @@ from toys import TINY
 
 from holdfast import catalog
 from holdfast.cli import main
-from holdfast.data.export import Part, write_episodes
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Mapping
+from holdfast.data.lerobot.export import EpisodeChoice, write_episodes
+from holdfast.data.lerobot.source import IMAGES, open_source
 from holdfast.data.mapping import apply
-from holdfast.data.source import IMAGES, open_source
-from holdfast.errors import HoldfastError
-from holdfast.records import Mapping
 
 FLAGS = (*TINY, "--device=cpu", "--steps=4", "--batch_size=4", "--replay.frequency=0.5")
 
@@ -130,10 +130,10 @@ def test_a_catalog_task_may_have_a_mapping(tmp_path):
 @pytest.fixture
 def odd(toy):
     """The dataset of `lift` as another lab would have recorded it: cameras, dimensions and rate are its own."""
+    from holdfast.core.records import Task
     from holdfast.data.generate import write_dataset
-    from holdfast.data.writer import dataset_writer, frame
-    from holdfast.embodiment import load
-    from holdfast.records import Task
+    from holdfast.data.lerobot.writer import dataset_writer, frame
+    from holdfast.embodiments import load
 
     robot = load("piper_x_pair")
     write_dataset(toy / "fast", Task("lift", "Please lift.", ("left", "right")), robot, episodes=3, length=28, size=32)
@@ -208,7 +208,9 @@ def test_an_exported_mapped_dataset_is_of_the_run_s_schema(odd, tmp_path):
     reach = open_source(str(toy / "reach"))
     lift = apply(open_source(str(toy / "odd")), stream.tasks[1].mapping, reach.names)
     (tmp_path / "both").mkdir()
-    write_episodes(tmp_path / "both", [Part(reach, (4, 1), {}, "Reach."), Part(lift, (2,), {}, "Lift.")], {})
+    write_episodes(
+        tmp_path / "both", [EpisodeChoice(reach, (4, 1), {}, "Reach."), EpisodeChoice(lift, (2,), {}, "Lift.")], {}
+    )
     both = open_source(str(tmp_path / "both"))
     assert (both.fps, both.names, both.lengths) == (30, reach.names, [14, 14, 14])
     here, there = both.frames_of([2]), lift.frames_of([2])

@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 
-from holdfast.data import quantiles
-from holdfast.data.batches import Layout, Lesson
-from holdfast.data.quantiles import measure, recall
-from holdfast.data.source import open_source
-from holdfast.data.writer import dataset_writer, frame
-from holdfast.records import Task
+from holdfast.core.records import Task
+from holdfast.data.cache import quantiles
+from holdfast.data.cache.quantiles import measure, recall
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.lerobot.writer import dataset_writer, frame
+from holdfast.data.lesson import Layout, Lesson
 
 LAYOUT = Layout(None, (0,), np.zeros(1, bool))
 

@@ -1,12 +1,13 @@
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.errors import HoldfastError
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.errors import HoldfastError
 from holdfast.replay.schedule import is_replay
 
 NEW = Pool(0, np.arange(100), 1.0)
@@ -14,8 +15,15 @@ OLD = (Pool(1, np.arange(1000, 1050), 2.0), Pool(2, np.array([7, 70, 700]), 1.0)
 
 
 def sampler(**changes):
-    settings = {"seed": 42, "stage": 2, "steps": 100, "batch_size": 24, "current": (NEW,), "replay": OLD}
-    return Sampler(**{**settings, "frequency": 0.3, **changes})
+    settings = {"seed": 42, "stage": 2, "steps": 100, "batch_size": 24, "current": (NEW,), "replay": OLD, **changes}
+    frequency, coin = settings.pop("frequency", 0.3), settings.pop("coin", "plain")
+    seed, stage, steps, size = (settings[key] for key in ("seed", "stage", "steps", "batch_size"))
+    replayed = partial(whole_batches, seed, stage, steps, frequency, coin, size)
+    return Sampler(**{"replayed": replayed, **settings})
+
+
+def whole_batches(seed, stage, steps, frequency, coin, size, step):
+    return size if is_replay(seed, stage, step, steps, frequency, coin) else 0
 
 
 def pairs(draw):
@@ -23,7 +31,7 @@ def pairs(draw):
 
 
 def steps_of(rule, replay):
-    return [step for step in range(rule.steps) if rule.draw(step).replay is replay]
+    return [step for step in range(rule.steps) if bool(rule.draw(step).replayed) is replay]
 
 
 def test_a_draw_depends_only_on_seed_stage_and_step():
@@ -48,7 +56,7 @@ def test_ranks_partition_the_same_global_batch(world):
     for step in range(12):
         whole = rule.draw(step)
         parts = [rule.draw(step, rank, world) for rank in range(world)]
-        assert {part.replay for part in parts} == {whole.replay}
+        assert {part.replayed for part in parts} == {whole.replayed}
         assert {len(part.frames) for part in parts} == {24 // world}
         assert [p for part in parts for p in pairs(part)] == pairs(whole)
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from holdfast.data import video
-from holdfast.data.source import IMAGES, open_source
+from holdfast.data.lerobot import video
+from holdfast.data.lerobot.source import IMAGES, open_source
 
 
 @pytest.fixture(params=["torchcodec", "pyav"])

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from holdfast.data.writer import dataset_writer, frame
+from holdfast.data.lerobot.writer import dataset_writer, frame
 
 PERTURB = -6  # of glibc's mallopt: what fresh memory is filled with
 

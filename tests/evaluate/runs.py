@@ -11,12 +11,12 @@ import yaml
 from lerobot.configs import FeatureType, PolicyFeature
 
 from holdfast import catalog
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.core import checked_folder as checkpoint
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.strategies import Normalization, calibrated_space
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.modeling_nano import NanoPolicy
-from holdfast.train import checkpoint
 from holdfast.train.config import plain
 
 ROBOT = EMBODIMENTS["piper_x_pair"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.records import Trial
 from holdfast.evaluate.cells import Cell, interval_width
-from holdfast.evaluate.folder import FinishedStage
-from holdfast.records import Trial
+from holdfast.runs.run import FinishedStage
 
 STAGE = FinishedStage(1, "stack_bowls", Path("checkpoint"), ("stack_bowls",))
 

@@ -10,11 +10,11 @@ from runs import make_run
 
 from holdfast import catalog
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
 from holdfast.evaluate import engine
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 
 @pytest.fixture

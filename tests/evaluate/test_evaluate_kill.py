@@ -12,9 +12,9 @@ import pytest
 from runs import twins
 
 from holdfast.evaluate.engine import Choice, _orders, plan
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
 from holdfast.evaluate.workers import Setup, run_share
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 TRIALS = 24
 COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"

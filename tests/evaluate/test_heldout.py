@@ -8,11 +8,11 @@ from runs import CAMERAS, ROBOT, make_run
 
 from holdfast import catalog
 from holdfast.cli import main
+from holdfast.core.errors import HoldfastError
 from holdfast.data.generate import write_dataset
-from holdfast.data.source import open_source
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import read_run
+from holdfast.data.lerobot.source import open_source
 from holdfast.evaluate.heldout import write_heldout
+from holdfast.runs.run import read_run
 
 TASKS = ("press_button", "push_box")
 

@@ -8,10 +8,10 @@ import pytest
 from runs import twins
 
 from holdfast.catalog import task as catalog_task
-from holdfast.evaluate.rollout import Eyes, LocalLane, Order, RemoteLane, play
+from holdfast.core.records import Trial
+from holdfast.evaluate.rollout import Eyes, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Look
-from holdfast.records import Trial
 from holdfast.twin.env import CellEnv, Observation
 from holdfast.twin.learned import Learned, load
 from holdfast.twin.scripted import expert, run
@@ -30,8 +30,8 @@ def batch(checkpoint):
     return load(checkpoint)
 
 
-def orders(checkpoint, seeds, task="press_button", **changes) -> list[Order]:
-    made = Order(checkpoint.parents[2], checkpoint, 2, task, 0, "standard", "weights", "space", "horizon 16")
+def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder]:
+    made = TrialOrder(checkpoint.parents[2], checkpoint, 2, task, 0, "standard", "weights", "space", "horizon 16")
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
 

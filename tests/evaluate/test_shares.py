@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.evaluate.rollout import Order
+from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import SHARE, _shares
 
-ORDER = Order(Path("run"), Path("1"), 1, "stack_bowls", 0, "standard", "", "", "")
+ORDER = TrialOrder(Path("run"), Path("1"), 1, "stack_bowls", 0, "standard", "", "", "")
 
 
 @pytest.mark.parametrize(

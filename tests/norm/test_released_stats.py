@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.norm.released import read_norm_stats
 
 TABLE = {"mean": [0.0, 1.0], "std": [1.0, 2.0], "q01": [-1.0, -2.0], "q99": [1.0, 3.0]}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.norm.stats import CAPACITY, COLUMNS, RunningStats, Stats
 
 RNG = np.random.default_rng(7)

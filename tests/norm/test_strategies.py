@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.embodiment import load
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import load
 from holdfast.norm.stats import RunningStats, Stats
 from holdfast.norm.strategies import (
     ACTION,

@@ -11,7 +11,7 @@ from rich.console import Console
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 SMALL = {
     "nano": TINY,
@@ -76,7 +76,7 @@ def observation():
 
 def test_stock_lerobot_gives_the_same_actions(trained, tmp_path):
     from holdfast.policies import adapter, transforms
-    from holdfast.train.run import read_finished
+    from holdfast.runs.folder import read_finished
 
     finished = read_finished(trained / "stages" / "02-lift" / "checkpoint")
     ours = adapter.load(finished.policy, tuple(finished.schema["names"]), "cpu")
@@ -102,14 +102,15 @@ def test_every_policy_here_masks_padded_steps(trained):
 
 
 def test_a_policy_that_counts_padding_is_found_out(recorded):
-    from holdfast.data.batches import Batches, Lesson
-    from holdfast.data.cache import open_cache
-    from holdfast.data.config import CacheConfig
+    from holdfast.core.records import Task
+    from holdfast.data.cache.cache import open_cache
+    from holdfast.data.cache.config import CacheConfig
+    from holdfast.data.lerobot.source import open_source
+    from holdfast.data.lesson import Lesson
+    from holdfast.data.loader import Batches
     from holdfast.data.sampler import Draw
-    from holdfast.data.source import open_source
     from holdfast.policies import adapter
     from holdfast.policies.config import PolicyChoice
-    from holdfast.records import Task
 
     source = open_source(str(recorded / "reach"))
     options = dict(flag.removeprefix("--policy.").split("=", 1) for flag in SMALL["diffusion"])

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 
 from holdfast import catalog
-from holdfast.data.source import ACTION, IMAGES, STATE
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.released import read_norm_stats
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms

@@ -5,7 +5,7 @@ import torch
 from lerobot.configs import FeatureType, PipelineFeatureType, PolicyFeature
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.modeling_nano import resize_with_pad
 from holdfast.policies.nano.processor_nano import hash_words

@@ -5,7 +5,7 @@ import torch
 from pi05_tiny import CAMERAS, HEAD, TOKENS, WORDS, WRIST, Peer, make_batch, our_policy, peer_policy
 from safetensors.torch import load_file, save_file
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.policies.pi05 import weights
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

@@ -11,8 +11,9 @@ from lerobot.policies.pi05.processor_pi05 import Pi05PrepareStateTokenizerProces
 from lerobot.processor import TokenizerProcessorStep
 from pi05_tiny import CAMERAS, STATE, TOKENS, WORDS, Peer, make_batch, make_tokenizer, our_config, our_policy
 
-from holdfast.errors import HoldfastError
-from holdfast.policies.pi05 import memory, weights
+from holdfast.core.errors import HoldfastError
+from holdfast.policies.pi05 import recompute as memory
+from holdfast.policies.pi05 import weights
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.processor_pi05 import load_tokenizer
 from holdfast.policies.pi05.stock import start_config, write_stock

@@ -8,8 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.released import read_norm_stats
 from holdfast.policies import adapter as adapters
 from holdfast.policies.config import AugmentConfig

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.replay import buffer as buffers
 from holdfast.replay.buffer import Buffer, quota
 from holdfast.replay.selection import SELECTIONS

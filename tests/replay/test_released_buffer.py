@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.replay.released import read_episodes
 
 STARTS, ENDS = [0, 10, 25], [10, 25, 30]

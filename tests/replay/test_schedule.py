@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.replay.schedule import exact, is_replay, replay_steps, shares, stage_steps
 
 GROUPS = {"a": "single", "b": "single", "c": "single", "d": "bimanual", "e": "bimanual"}

@@ -8,9 +8,9 @@ import numpy as np
 import yaml
 
 from holdfast import catalog
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
+from holdfast.core.records import Trial
 from holdfast.rubric import score
+from holdfast.runs.trials import Trials
 
 NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
 

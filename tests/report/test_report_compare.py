@@ -1,10 +1,10 @@
 import pytest
 from synthetic import NAMES, write_run
 
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Matrix, Trial
+from holdfast.core.records import Matrix, Trial
 from holdfast.report.compare import correlation, difference
 from holdfast.report.gather import gather
+from holdfast.runs.trials import Trials
 
 TWO = NAMES[:2]
 

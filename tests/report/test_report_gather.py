@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from synthetic import write_run
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.trials import Trials
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
 from holdfast.metrics import summarize
-from holdfast.records import Trial
 from holdfast.report.gather import gather
+from holdfast.runs.trials import Trials
 
 TWO = ("stack_bowls", "hang_cup")
 TRIAL = Trial("stack_bowls", 2, ("reached",), source="twin", seed=100, score=25.0, policy="old")

@@ -7,12 +7,12 @@ import yaml
 from synthetic import NAMES, write_run, write_video
 
 from holdfast.commands.report import main
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
 from holdfast.report.gather import gather
 from holdfast.report.page import write
 from holdfast.report.videos import clips
+from holdfast.runs.trials import Trials
 
 EVIL = "<script>alert(1)</script>"
 

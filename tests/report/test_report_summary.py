@@ -6,12 +6,12 @@ import pytest
 from synthetic import NAMES, write_run
 
 from holdfast import catalog
-from holdfast.evaluate.trials import Trials
+from holdfast.core.records import Trial
 from holdfast.metrics import summarize
-from holdfast.records import Trial
 from holdfast.report.gather import gather
 from holdfast.report.page import _score
 from holdfast.report.summary import summary
+from holdfast.runs.trials import Trials
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import time
 import numpy as np
 from websockets.sync.server import serve
 
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.serve.wire import pack, unpack
 
 NAMES = EMBODIMENTS["piper_x_pair"].names

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.records import Task
+from holdfast.core.records import Task
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.client import About
 from holdfast.twin.env import Observation
 from holdfast.twin.world import _home

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from fakes import HOME, ONE, PAIR, FakeRobot
 
-from holdfast.errors import HoldfastError
-from holdfast.robots.asker import Asker
-from holdfast.robots.client import About, Question, Server, UnansweredError, _fitted
+from holdfast.core.errors import HoldfastError
+from holdfast.robots.async_client import AsyncClient
+from holdfast.robots.client import About, PolicyClient, Question, UnansweredError, _fitted
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
-from holdfast.robots.loop import Attempt, Conduct
+from holdfast.robots.loop import Conduct, ControlLoop
 
 LIMITS = Limits(PAIR, Workspace())
 QUESTION = Question(ONE, HOME, {"head": np.zeros((8, 8, 3), np.uint8)})
@@ -67,7 +67,7 @@ def attempt(robot, asker, on_step=None, seconds=60.0):
             on_step(robot.told)
 
     conduct = Conduct(ONE, horizon=8, ahead=4, seconds=seconds)
-    return Attempt(robot, asker, LIMITS, conduct, NoKeys(), see).run()
+    return ControlLoop(robot, asker, LIMITS, conduct, NoKeys(), see).run()
 
 
 def test_a_server_killed_in_the_middle_stops_the_arms_and_the_next_attempt_reconnects(start, port):
@@ -78,7 +78,7 @@ def test_a_server_killed_in_the_middle_stops_the_arms_and_the_next_attempt_recon
             process.kill()
             killed.append(time.monotonic())
 
-    asker = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=0.5)
+    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=0.5)
     assert asker.connect().policy == "abc"
     outcome = attempt(robot, asker, kill)
     assert outcome.ended == "unanswered"
@@ -96,7 +96,7 @@ def test_a_server_killed_in_the_middle_stops_the_arms_and_the_next_attempt_recon
 
 def test_a_mute_server_stops_the_arms_within_100_ms_of_the_deadline(start, port):
     start("mute 3")
-    asker, robot = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=0.3), FakeRobot()
+    asker, robot = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=0.3), FakeRobot()
     asker.connect()
     outcome = attempt(robot, asker)
     assert outcome.ended == "unanswered"
@@ -108,7 +108,7 @@ def test_a_mute_server_stops_the_arms_within_100_ms_of_the_deadline(start, port)
 
 
 def test_connecting_waits_for_a_server_that_comes_later(start, port):
-    asker = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=1.0)
+    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=1.0)
     with pytest.raises(UnansweredError, match=r"No policy server answers at ws://127.0.0.1"):
         asker.connect(patience=0.3)
     start()
@@ -118,7 +118,7 @@ def test_connecting_waits_for_a_server_that_comes_later(start, port):
 
 def test_a_server_that_was_started_again_between_attempts_is_found_before_the_next(start, port):
     process = start()
-    asker = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=1.0)
+    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=1.0)
     asker.connect()
     process.kill()
     start()
@@ -130,7 +130,7 @@ def test_a_server_that_was_started_again_between_attempts_is_found_before_the_ne
 
 def test_answers_are_those_of_the_question(start, port):
     start()
-    server = Server(f"ws://127.0.0.1:{port}")
+    server = PolicyClient(f"ws://127.0.0.1:{port}")
     about = server.connect()
     assert (about.names, about.cameras) == (PAIR.names, {"head": (8, 8)})
     for shift in (0.0, 0.3):
@@ -166,7 +166,7 @@ def test_a_reply_that_is_no_answer_is_an_error_in_words(reply, said):
 
     with serve(converse, "127.0.0.1", 0, compression=None) as listener:
         Thread(target=listener.serve_forever, daemon=True).start()
-        server = Server(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}")
+        server = PolicyClient(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}")
         with pytest.raises(UnansweredError, match="it is not connected"):
             server.answer(QUESTION, 1.0)
         server.connect()
@@ -185,13 +185,13 @@ def test_a_stranger_that_greets_with_nonsense_is_not_taken_for_a_server():
     with serve(lambda connection: connection.send(pack({"hello": 1})), "127.0.0.1", 0, compression=None) as listener:
         Thread(target=listener.serve_forever, daemon=True).start()
         with pytest.raises(UnansweredError, match="does not say what it serves"):
-            Server(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}").connect()
+            PolicyClient(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}").connect()
         listener.shutdown()
 
 
 def test_a_server_has_the_name_of_a_websocket():
     with pytest.raises(HoldfastError, match=r"named like ws://127.0.0.1:8000, got 'http://here'"):
-        Server("http://here")
+        PolicyClient("http://here")
 
 
 def test_images_are_made_as_small_as_the_policy_wants_them_and_never_another_shape():

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.embodiments import piper_x_ik as ik
 from holdfast.robots.limits import LEAD, RISE, Limits, Workspace
-from holdfast.twin import ik
 from holdfast.twin.world import _home
 
 PAIR = EMBODIMENTS["piper_x_pair"]
@@ -169,7 +169,7 @@ def test_forward_kinematics_are_those_of_the_simulated_arm():
 
 
 def test_a_workspace_is_for_the_pair_it_was_made_for():
-    from holdfast.embodiment import Dimension, Embodiment
+    from holdfast.embodiments.embodiment import Dimension, Embodiment
 
     other = Embodiment("one", (Dimension("a.pos", "left", "joint", -1, 1, 0.1),))
     assert Limits(other).start(np.zeros(1)).pose == [0]

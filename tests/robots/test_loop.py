@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from fakes import BOTH, HOME, ONE, PAIR, FakeAnswerer, FakeKeys, FakeRobot
 
-from holdfast.errors import HoldfastError
-from holdfast.robots.asker import Asker
+from holdfast.core.errors import HoldfastError
+from holdfast.robots.action_queue import ActionQueue, check_horizon
+from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
-from holdfast.robots.loop import WAITED, Attempt, Conduct, bring
-from holdfast.robots.plan import Plan, check_horizon
+from holdfast.robots.loop import WAITED, Conduct, ControlLoop, bring
 from holdfast.robots.robot import FaultError
 
 LIMITS = Limits(PAIR, Workspace())
@@ -20,10 +20,10 @@ LIMITS = Limits(PAIR, Workspace())
 def attempt(robot, answerer, deadline=5.0, keys=None, **changes):
     """An attempt of a few seconds; returns its outcome."""
     conduct = Conduct(**{"task": ONE, "horizon": 8, "ahead": 4, "seconds": 2.0, **changes})
-    asker = Asker(answerer, deadline)
+    asker = AsyncClient(answerer, deadline)
     asker.connect()
     try:
-        return Attempt(robot, asker, LIMITS, conduct, keys or NoKeys(), lambda seen, command: None).run()
+        return ControlLoop(robot, asker, LIMITS, conduct, keys or NoKeys(), lambda seen, command: None).run()
     finally:
         asker.close()
 
@@ -196,7 +196,7 @@ def test_plans_without_a_gap_are_checked():
 
 
 def test_plans_splice_late_answers_and_stand_still_without_counting():
-    plan, chunk = Plan(horizon=3, ahead=1), np.arange(5)[:, None]
+    plan, chunk = ActionQueue(horizon=3, ahead=1), np.arange(5)[:, None]
     assert plan.due
     assert plan.needy
     plan.put(0, chunk)

@@ -12,17 +12,17 @@ import pytest
 from fake_piper import ENABLE, GRIPPER_TARGET, MODE, QUICK_STOP, TARGETS, FakePiper
 from fakes import ONE, FakeAnswerer
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
-from holdfast.robots.asker import Asker
+from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.keys import NoKeys
+from holdfast.robots.lerobot_robot import LeRobotRobot, read_pair
 from holdfast.robots.limits import Limits, Workspace
-from holdfast.robots.loop import Attempt, Conduct
+from holdfast.robots.loop import Conduct, ControlLoop
 from holdfast.robots.piper import PiperPair
 from holdfast.robots.robot import FaultError
-from holdfast.robots.wrapped import Wrapped, read_pair
 
 PAIR = EMBODIMENTS["piper_x_pair"]
 LEFT = [d for d in PAIR.dimensions if d.arm == "left"]
@@ -191,7 +191,7 @@ def test_a_port_that_is_not_up_tells_the_command_that_mends_it():
 
 def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
     pair.disconnect()
-    robot = Wrapped(pair, PAIR)
+    robot = LeRobotRobot(pair, PAIR)
     limits = Limits(PAIR, Workspace())
     command = limits.start(robot.observe().state)
     wanted = command.pose + np.array([0.2] + [0.0] * 13)
@@ -210,17 +210,19 @@ def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
 
 def test_an_attempt_moves_the_arms_and_ends_with_their_fault(pair, arms, tmp_path):
     pair.disconnect()
-    robot, steps = Wrapped(pair, PAIR), []
+    robot, steps = LeRobotRobot(pair, PAIR), []
 
     def forward(question):
         if question.number == 2:
             arms[0].status = 7
         return question.state + np.outer(np.arange(1, 17), [0.005] + [0.0] * 13)
 
-    asker = Asker(FakeAnswerer(actions=forward), 5.0)
+    asker = AsyncClient(FakeAnswerer(actions=forward), 5.0)
     asker.connect()
     conduct = Conduct(ONE, horizon=8, ahead=4, seconds=5.0)
-    outcome = Attempt(robot, asker, Limits(PAIR), conduct, NoKeys(), lambda seen, command: steps.append(command)).run()
+    outcome = ControlLoop(
+        robot, asker, Limits(PAIR), conduct, NoKeys(), lambda seen, command: steps.append(command)
+    ).run()
     asker.close()
     assert outcome.ended == "fault"
     assert "left reports collision occurred" in outcome.why

@@ -9,17 +9,17 @@ import pytest
 from fakes import CAMERAS, HOME, ONE, PAIR, FakeAnswerer, FakeKeys, FakeRobot
 
 from holdfast import catalog
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
-from holdfast.robots.asker import Asker
-from holdfast.robots.client import About, InProcess, Server
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.robots.async_client import AsyncClient
+from holdfast.robots.client import About, InProcess, PolicyClient
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
-from holdfast.robots.loop import Attempt, Conduct
+from holdfast.robots.loop import Conduct, ControlLoop
 from holdfast.robots.recorder import Dataset
 from holdfast.robots.session import Book, Session
 from holdfast.robots.simulated import Simulated
+from holdfast.runs.trials import Trials
 
 pytestmark = pytest.mark.sim
 
@@ -29,7 +29,7 @@ LIMITS = Limits(PAIR, Workspace())
 
 def session(robot, answerer, book, task=BUTTON, keys=None, deadline=30.0, **changes):
     settings = {"horizon": 8, "ahead": 4, "seconds": 1.0, "realtime": False, **changes}
-    asker = Asker(answerer, deadline)
+    asker = AsyncClient(answerer, deadline)
     by_key = not isinstance(robot, Simulated)
     return Session(robot, asker, LIMITS, Conduct(task, **settings), keys or NoKeys(), book, lambda text: None, by_key)
 
@@ -105,7 +105,7 @@ def test_a_server_killed_in_the_twin_stops_the_arms_within_100_ms_of_the_deadlin
 
     port = free_port()
     process = Process(port)
-    asker = Asker(Server(f"ws://127.0.0.1:{port}"), deadline=0.5)
+    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=0.5)
     asker.connect()
     poses = []
 
@@ -115,14 +115,16 @@ def test_a_server_killed_in_the_twin_stops_the_arms_within_100_ms_of_the_deadlin
             process.kill()
 
     twin.begin(0)
-    outcome = Attempt(twin, asker, LIMITS, Conduct(BUTTON, 8, 4, 60.0), NoKeys(), see).run()
+    outcome = ControlLoop(twin, asker, LIMITS, Conduct(BUTTON, 8, 4, 60.0), NoKeys(), see).run()
     assert outcome.ended == "unanswered"
     assert outcome.stopped_after <= 0.1
     assert len(poses) <= 20 + 8 + 15 + 3, "a chunk, the deadline and 100 ms"
     process = Process(port)
     asker.connect()
     twin.begin(0)
-    assert Attempt(twin, asker, LIMITS, Conduct(BUTTON, 8, 4, 0.5), NoKeys(), lambda s, c: None).run().ended == "time"
+    assert (
+        ControlLoop(twin, asker, LIMITS, Conduct(BUTTON, 8, 4, 0.5), NoKeys(), lambda s, c: None).run().ended == "time"
+    )
     asker.close()
     process.kill()
 

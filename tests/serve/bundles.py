@@ -13,12 +13,12 @@ import numpy as np
 from lerobot.configs import FeatureType, PolicyFeature
 from runs import CAMERAS, ROBOT, make_run
 
+from holdfast.core import checked_folder as checkpoint
 from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies.config import SHIPPED
 from holdfast.serve.server import Server
-from holdfast.train import checkpoint
 
 TASKS = ("press_button", "place_fruits")
 SIZE = 32

@@ -9,8 +9,8 @@ from bundles import TASKS, make_trained
 
 from holdfast import __version__, catalog
 from holdfast.cli import main
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.serve.bundle import load, make, verify
 
 
@@ -118,7 +118,7 @@ def test_a_stream_that_is_gone_can_be_replaced_by_a_name(tmp_path):
     file = run / "stages" / f"01-{TASKS[0]}" / "checkpoint" / "config.json"
     config = json.dumps({"stream": str(tmp_path / "gone.toml"), "data_root": None})
     manifest = file.with_name("manifest.json")
-    from holdfast.train.checkpoint import file_hash
+    from holdfast.core.checked_folder import file_hash
 
     old = file_hash(file)
     file.write_text(config)
@@ -173,7 +173,7 @@ def test_the_command_makes_verifies_and_compares(trained, tmp_path, capsys):
 
 
 def test_a_bundle_of_another_format_says_who_wrote_it(bundle, copy):
-    from holdfast.train.checkpoint import file_hash
+    from holdfast.core.checked_folder import file_hash
 
     file, manifest = copy / "bundle.json", copy / "manifest.json"
     old = file_hash(file)

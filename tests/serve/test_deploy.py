@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.serve.bundle import load, make
 from holdfast.serve.deploy import deploy, rollback
 

@@ -12,7 +12,7 @@ from bundles import TASKS, make_trained, question, serving
 from websockets.exceptions import ConnectionClosed
 
 from holdfast.catalog import task as catalog_task
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.pilot import Look, Pilot
 from holdfast.serve.bundle import make
 from holdfast.serve.wire import pack, unpack

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from bundles import SIZE, question
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
-from holdfast.serve.protocol import Desk
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.serve.protocol import MessageCodec
 from holdfast.serve.wire import pack, unpack
 
 
 @pytest.fixture(scope="module")
 def desk(bundle):
-    return Desk(bundle, 3)
+    return MessageCodec(bundle, 3)
 
 
 def read(desk, **changes):

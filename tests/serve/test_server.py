@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import connect
 
 from holdfast import __version__
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.serve.batching import GATHER
 from holdfast.serve.server import CONNECTIONS, Server
 from holdfast.serve.wire import pack, unpack

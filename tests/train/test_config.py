@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from holdfast.data.config import CacheConfig
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.data.cache.config import CacheConfig
 from holdfast.policies.config import AugmentConfig
 from holdfast.train.config import (
     CheckpointConfig,

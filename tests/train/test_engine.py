@@ -9,7 +9,7 @@ import torch
 from toys import TINY, stream_text
 
 from holdfast.cli import main
-from holdfast.train import checkpoint
+from holdfast.core import checked_folder as checkpoint
 
 
 def train(toy, *more, code=0, name="run"):

@@ -7,9 +7,9 @@ import pytest
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.data import cache
-from holdfast.data.source import Source
-from holdfast.train import checkpoint
+from holdfast.core import checked_folder as checkpoint
+from holdfast.data.cache import cache
+from holdfast.data.lerobot.source import Source
 
 
 def train(toy, *more, code=0, name="run"):
@@ -46,7 +46,7 @@ def test_a_second_run_decodes_no_video_and_measures_nothing(toy, monkeypatch):
         raise AssertionError("decoded or measured again")
 
     monkeypatch.setattr(Source, "images", refuse)
-    monkeypatch.setattr("holdfast.data.quantiles.measure", refuse)
+    monkeypatch.setattr("holdfast.data.cache.quantiles.measure", refuse)
     assert weights(train(toy, name="second")) == first
 
 

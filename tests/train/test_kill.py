@@ -17,7 +17,7 @@ def _train(toy, output, killing_sync):
     """Run the command; with `killing_sync`, die in the n-th sync of a file, in the middle of writing a checkpoint."""
     os.setsid()
     from holdfast.cli import main
-    from holdfast.train import checkpoint
+    from holdfast.core import checked_folder as checkpoint
 
     real, count = checkpoint._sync, 0
 
@@ -35,7 +35,7 @@ def _train(toy, output, killing_sync):
 
 
 def _weights(run):
-    from holdfast.train.checkpoint import file_hash
+    from holdfast.core.checked_folder import file_hash
 
     return file_hash(run / "stages" / "02-lift" / "checkpoint" / "policy" / "model.safetensors")
 

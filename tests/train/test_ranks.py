@@ -8,12 +8,12 @@ import torch
 import yaml
 from torch import nn
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.policies.adapter import Loss
 from holdfast.train.config import OptimConfig, TrainConfig
-from holdfast.train.parallel import blocks, rank_device
-from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.run import deal
+from holdfast.train.distributed.micro_batches import deal
+from holdfast.train.distributed.parallel import blocks, rank_device
+from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.step import Stepper
 
 NAMES = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}

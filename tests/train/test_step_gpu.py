@@ -7,18 +7,19 @@ import pytest
 import torch
 from pi05_tiny import CAMERAS, STATE, TOKENS, make_tokenizer, our_policy
 
-from holdfast.data.batches import Batches, Lesson
-from holdfast.data.cache import Cache
-from holdfast.data.cache_spec import Spec
+from holdfast.core.records import Task
+from holdfast.data.cache.cache import Cache
+from holdfast.data.cache.spec import Spec
+from holdfast.data.lerobot.source import Camera, Source
+from holdfast.data.lesson import Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.sampler import Draw, Pool, Sampler
-from holdfast.data.source import Camera, Source
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
-from holdfast.records import Task
 from holdfast.train.config import TrainConfig
-from holdfast.train.log import Ledger
+from holdfast.train.log import LossTotals
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 
@@ -74,7 +75,7 @@ def batch_of(seed=0, tokens=True):
 
 def test_a_step_and_its_ledger_never_wait_for_the_gpu(adapter):
     step, state = stepper(adapter, lambda batch: batch), TrainingState(adapter.policy, TrainConfig(stream="any").optim)
-    ledger = Ledger(["reach"], NAMES, ["left"] * len(NAMES), "cuda")
+    ledger = LossTotals(["reach"], NAMES, ["left"] * len(NAMES), "cuda")
     draw = Draw(replay=False, rows=np.zeros(ROWS, dtype=np.int64), frames=np.zeros(ROWS, dtype=np.int64))
     for number in range(4):
         batch = batch_of(number)

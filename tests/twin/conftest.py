@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from holdfast.records import Trial
+from holdfast.core.records import Trial
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Drivers, Expert, Scripts
 from holdfast.twin.scripted import run

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from holdfast.twin.arm import SIDES
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.cloth import flat
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import UP, Driver, Drivers, Expert, Script

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from holdfast.catalog import task as catalog_task
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
 from holdfast.twin.gym import CAMERAS, TwinEnv, gym_id

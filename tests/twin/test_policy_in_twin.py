@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from holdfast.cli import main
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.twin.demonstrate import Order
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.twin.demonstrate import RecordingOrder
 from holdfast.twin.env import CellEnv
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def checkpoint(tmp_path_factory) -> Path:
     from holdfast.twin.record import record
 
     folder = tmp_path_factory.mktemp("trained")
-    record([Order(TASK, 2, "standard", 32, 32, 60)], folder, processes=1)
+    record([RecordingOrder(TASK, 2, "standard", 32, 32, 60)], folder, processes=1)
     flags = ["--stream=single_arm", f"--data_root={folder}", f"--tasks=[{TASK}]", "--steps=3", "--batch_size=2"]
     assert main(["train", *flags, "--device=cpu", f"--output={folder / 'run'}", *TINY]) == 0
     return folder / "run" / "stages" / f"01-{TASK}" / "checkpoint"

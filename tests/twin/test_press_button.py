@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.twin.arm import TCP_TO_TIP
+from holdfast.embodiments.piper_x import TCP_TO_TIP
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.tasks.press_button import TOP, PressButton
 

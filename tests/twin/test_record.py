@@ -17,15 +17,16 @@ import pytest
 
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
-from holdfast.data.source import Source, open_source
-from holdfast.errors import HoldfastError
-from holdfast.twin import demonstrate, parts, record
-from holdfast.twin.demonstrate import Order
+from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.source import Source, open_source
+from holdfast.twin import demonstrate, record
+from holdfast.twin import recording_shards as parts
+from holdfast.twin.demonstrate import RecordingOrder
 from holdfast.twin.env import CellEnv
 
 pytestmark = pytest.mark.slow
-ORDER = Order("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
-OTHER = Order("stack_bowls", episodes=1, level="easy", height=32, width=32, seed=500)
+ORDER = RecordingOrder("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
+OTHER = RecordingOrder("stack_bowls", episodes=1, level="easy", height=32, width=32, seed=500)
 SHARP = 30.0  # dB
 
 
@@ -170,7 +171,7 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "PART", 1)  # so that whole parts fail too
     real = demonstrate.demonstrate
     monkeypatch.setattr(parts, "demonstrate", lambda o, seed, f: replace(real(o, seed, f), full=seed % 2 == 0))
-    order = Order("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
+    order = RecordingOrder("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([order], tmp_path, 1, lambda *said: reports.append(said))
     assert (done.seeds, done.dropped) == ((8, 10), (7, 9))

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from holdfast.catalog import task as catalog_task
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin import cell
-from holdfast.twin.arm import SIDES
 from holdfast.twin.expert import Expert
 from holdfast.twin.skills.generate import BOTH, SINGLE, Episode, demonstrate
 from holdfast.twin.skills.playground import Crowded, Playground

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from holdfast.catalog import cameras, task
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
-from holdfast.twin import ik
-from holdfast.twin.arm import SIDES, joint_names
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.piper_x import SIDES
+from holdfast.twin.arm import joint_names
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.task import Scorer, Spread
 

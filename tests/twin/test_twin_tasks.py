@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from holdfast.catalog import task as catalog_task
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
 from holdfast.twin.scripted import POLICIES, score

@@ -9,11 +9,11 @@ import pytest
 
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
+from holdfast.core.records import Task, Trial
 from holdfast.data.generate import write_dataset
-from holdfast.embodiment import load
-from holdfast.records import Task, Trial
+from holdfast.embodiments import load
 from holdfast.twin.board import PANEL, board
-from holdfast.twin.demonstrate import Order
+from holdfast.twin.demonstrate import RecordingOrder
 from holdfast.twin.docs import page
 from holdfast.twin.tasks import TASKS
 
@@ -71,7 +71,7 @@ def test_doing_nothing_is_shown_as_nothing(tmp_path, capsys):
 def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys):
     from holdfast.twin.record import record
 
-    (done,) = record([Order("press_button", 2, "standard", 64, 64, 40)], tmp_path, processes=1)
+    (done,) = record([RecordingOrder("press_button", 2, "standard", 64, 64, 40)], tmp_path, processes=1)
     out = tmp_path / "recorded.mp4"
     assert main(["watch", "--dataset", str(done.folder), "--episode", "1", "--out", str(out)]) == 0
     assert "score 100 of 100" in capsys.readouterr().out

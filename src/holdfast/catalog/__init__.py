@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Mapping, Matrix, Stream, StreamTask, Task
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Mapping, Matrix, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
 _PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task that say where its data lies and how it is seen
@@ -19,7 +19,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
-class Camera:
+class CellCamera:
     """A camera of the benchmark's cell and the images it records."""
 
     name: str
@@ -123,9 +123,9 @@ def task(name: str) -> Task:
     return _tasks()[name]
 
 
-def cameras() -> tuple[Camera, ...]:
+def cameras() -> tuple[CellCamera, ...]:
     """The benchmark's cameras."""
-    return convert(tuple[Camera, ...], read(_HERE / "tasks.toml")["camera"], "camera")
+    return convert(tuple[CellCamera, ...], read(_HERE / "tasks.toml")["camera"], "camera")
 
 
 def streams() -> tuple[str, ...]:

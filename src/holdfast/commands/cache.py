@@ -12,9 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.data.cache_shelf import Shelved, list_caches, remove_cache, remove_quantiles, say_size
-from holdfast.data.config import CacheConfig
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.cache.listing import Shelved, list_caches, remove_cache, remove_quantiles, say_size
 
 _HELP = """\
 Training decodes every video once, makes its images as small as the policy reads them, and keeps them here for all runs.

@@ -12,13 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast import catalog
-from holdfast import embodiment as embodiments
-from holdfast.data.audit import Examination, examine
-from holdfast.data.findings import Expected, Finding, Summary
-from holdfast.data.source import IMAGES
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Mapping
+from holdfast import catalog, embodiments
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Mapping
+from holdfast.data.doctor.checks import Examination, examine
+from holdfast.data.doctor.findings import Expected, Finding, Summary
+from holdfast.data.lerobot.source import IMAGES
 
 _HELP = """\
 Look for faults in datasets before they cost a training run, and say what to do about each.

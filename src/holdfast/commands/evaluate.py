@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast.commands.metrics import print_metrics
+from holdfast.core.progress import progress_bar
+from holdfast.core.records import Matrix
 from holdfast.metrics import summarize
-from holdfast.progress import progress_bar
-from holdfast.records import Matrix
 
 if TYPE_CHECKING:
     from holdfast.evaluate.cells import Cell
     from holdfast.evaluate.engine import Choice
-    from holdfast.evaluate.folder import Run
-    from holdfast.evaluate.trials import Trials
+    from holdfast.runs.run import Run
+    from holdfast.runs.trials import Trials
 
 _HELP = """\
 Try every task a run has seen, after every stage, in the simulated cell: N trials a cell, the same layouts for every
@@ -45,8 +45,8 @@ def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
     from holdfast.evaluate.engine import Choice, matrix, plan
-    from holdfast.evaluate.folder import read_run
-    from holdfast.evaluate.trials import Trials
+    from holdfast.runs.run import read_run
+    from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
     run = read_run(args.run)

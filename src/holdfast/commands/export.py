@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import catalog
-from holdfast import embodiment as embodiments
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Stream, StreamTask
+from holdfast import catalog, embodiments
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Stream, StreamTask
 
 if TYPE_CHECKING:
-    from holdfast.data.export import Part
+    from holdfast.data.lerobot.export import EpisodeChoice
     from holdfast.replay.buffer import Kept
 
 _HELP = """\
@@ -55,9 +54,9 @@ def main(argv: list[str]) -> int:
     stream = _stream(file, args.stream, args.data_root)
     names = embodiments.load(stream.embodiment).names if stream.embodiment else None
 
-    from holdfast.data.export import write_episodes
-    from holdfast.train import checkpoint
-    from holdfast.train.memory import read_buffer, size
+    from holdfast.core import checked_folder as checkpoint
+    from holdfast.data.lerobot.export import write_episodes
+    from holdfast.replay.store import read_buffer, size
 
     buffer = read_buffer(file)
     entries = {entry.task.name: entry for entry in stream.tasks}
@@ -70,8 +69,8 @@ def main(argv: list[str]) -> int:
 
 
 def _export_policy(folder: Path, output: Path) -> int:
+    from holdfast.core import checked_folder as checkpoint
     from holdfast.policies.pi05.stock import write_stock
-    from holdfast.train import checkpoint
 
     checkpoint.write(output, lambda target: write_stock(folder, target))
     print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
@@ -102,25 +101,27 @@ def _stream(file: Path, stream: str | None, data_root: str | None) -> Stream:
         raise HoldfastError(f"{error} Or name another with --stream=FILE.") from None
 
 
-def _part(kept: Kept, entries: dict[str, StreamTask], names: tuple[str, ...] | None, run: Path) -> Part:
+def _part(kept: Kept, entries: dict[str, StreamTask], names: tuple[str, ...] | None, run: Path) -> EpisodeChoice:
     """What is kept of a task: out of the run's own copy if it has one, else out of its dataset."""
-    from holdfast.data.export import Part
+    from holdfast.data.lerobot.export import EpisodeChoice
+    from holdfast.data.lerobot.source import open_source
     from holdfast.data.mapping import apply
-    from holdfast.data.source import open_source
-    from holdfast.train.memory import Memory
+    from holdfast.replay.store import EpisodeStore
 
     if kept.task not in entries:
         raise unknown("task in the stream", kept.task, entries)
     entry = entries[kept.task]
     whose = {"task": kept.task, "dataset": entry.dataset, "fingerprint": kept.fingerprint}
     origin = {**whose, "episodes": list(kept.episodes)}
-    copy = Memory(run).place(kept)
+    copy = EpisodeStore(run).place(kept)
     if kept.copy is not None and copy.is_dir():
-        Memory(run).check(kept)
-        return Part(apply(open_source(str(copy)), entry.mapping, names), kept.places, origin, entry.task.instruction)
+        EpisodeStore(run).check(kept)
+        return EpisodeChoice(
+            apply(open_source(str(copy)), entry.mapping, names), kept.places, origin, entry.task.instruction
+        )
     source = apply(open_source(entry.dataset), entry.mapping, names)
     if source.fingerprint != kept.fingerprint:
         raise HoldfastError(
             f"Dataset {entry.dataset} of task {kept.task!r} or its mapping has changed since the episodes were chosen."
         )
-    return Part(source, kept.episodes, origin, entry.task.instruction)
+    return EpisodeChoice(source, kept.episodes, origin, entry.task.instruction)

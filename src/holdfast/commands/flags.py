@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from textwrap import wrap
 from typing import Any
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:

@@ -7,10 +7,9 @@ import json
 import re
 from pathlib import Path
 
-from holdfast import catalog
-from holdfast import embodiment as embodiments
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import StreamTask
+from holdfast import catalog, embodiments
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import StreamTask
 
 _HELP = """\
 Make data in other formats readable here. Originals are never changed.
@@ -54,9 +53,9 @@ def main(argv: list[str]) -> int:
 
 
 def _import_dataset(folder: Path, output: Path) -> int:
-    from holdfast.data.convert import check_convertible, convert
-    from holdfast.data.source import open_source
-    from holdfast.train import checkpoint
+    from holdfast.core import checked_folder as checkpoint
+    from holdfast.data.lerobot.convert import check_convertible, convert
+    from holdfast.data.lerobot.source import open_source
 
     check_convertible(folder)
 
@@ -70,11 +69,11 @@ def _import_dataset(folder: Path, output: Path) -> int:
 
 
 def _import_buffer(files: list[Path], stream: str | None, data_root: str | None, ratio: float, output: Path) -> int:
+    from holdfast.core.files import write_text
+    from holdfast.data.lerobot.source import open_source
     from holdfast.data.mapping import apply
-    from holdfast.data.source import open_source
     from holdfast.replay.buffer import Buffer, Kept
     from holdfast.replay.released import read_episodes
-    from holdfast.train.run import write_text
 
     if stream is None:
         raise HoldfastError("A buffer does not say which tasks it is of. Add --stream=FILE.")

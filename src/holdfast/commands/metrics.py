@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
-from holdfast.records import Matrix
 
 _HELP = """\
 Compute, after every stage of a stream of tasks:

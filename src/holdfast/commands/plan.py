@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from holdfast.evaluate.needed import Plan
+    from holdfast.evaluate.trial_budget import TrialBudget
 
 _HELP = """\
 Print which cells (a task after a stage) still need how many trials until the 95 % interval of their mean score is at
@@ -47,13 +47,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
 
-    from holdfast.evaluate.folder import read_run
-    from holdfast.evaluate.needed import needed
-    from holdfast.evaluate.trials import Trials
+    from holdfast.evaluate.trial_budget import trial_budget
+    from holdfast.runs.run import read_run
+    from holdfast.runs.trials import Trials
 
     run = read_run(args.run)
     with Trials(run.trials) as trials:
-        plan = needed(run, trials.counted(), args.width)
+        plan = trial_budget(run, trials.counted(), args.width)
     if args.json:
         content = {"width": args.width, "more": plan.more, "seconds": plan.seconds, "hours": plan.hours}
         print(json.dumps(content | {"cells": [asdict(need) for need in plan.needs]}))
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _show(plan: Plan, width: float) -> None:
+def _show(plan: TrialBudget, width: float) -> None:
     console = Console(highlight=False)
     table = Table("task", box=SIMPLE_HEAD, show_edge=False)
     for name in ("stage", "trials", "mean", "width", "more"):

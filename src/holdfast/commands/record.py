@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast import catalog
-from holdfast.errors import HoldfastError, unknown
-from holdfast.progress import progress_bar
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.progress import progress_bar
 from holdfast.twin.tasks import TASKS
 
 FIRST_SEED = 1_000_000
@@ -65,14 +65,14 @@ def main(argv: list[str]) -> int:
 
 
 def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int) -> int:
-    from holdfast.twin.demonstrate import Order
+    from holdfast.twin.demonstrate import RecordingOrder
     from holdfast.twin.record import record
     from holdfast.twin.task import LEVELS
 
     if args.level not in LEVELS:
         raise unknown("level", args.level, LEVELS)
     console = Console(highlight=False)
-    orders = [Order(task, args.episodes, args.level, height, width, args.seed) for task in tasks]
+    orders = [RecordingOrder(task, args.episodes, args.level, height, width, args.seed) for task in tasks]
     with progress_bar(console) as bar:
         rows = {task: bar.add_task(task, total=args.episodes, note="") for task in tasks}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 _HELP = """\
 Make one self-contained HTML page about one or more runs: score matrices, AS, BWT and FWT with intervals, where tasks

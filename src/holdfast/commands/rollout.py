@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 
 if TYPE_CHECKING:
-    from holdfast.evaluate.folder import FinishedStage, Run
-    from holdfast.records import Task
-    from holdfast.robots.asker import Asker
+    from holdfast.core.records import Task
+    from holdfast.robots.async_client import AsyncClient
     from holdfast.robots.client import About, Answerer
     from holdfast.robots.loop import Conduct
     from holdfast.robots.robot import Robot
     from holdfast.robots.session import Book, Report, Session
+    from holdfast.runs.run import FinishedStage, Run
 
 ROBOTS = ("twin", "piper")
 _AHEAD = 4  # steps: 133 ms at 30 Hz
@@ -56,13 +56,13 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     _check(args)
     args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
-    from holdfast.robots.asker import Asker
+    from holdfast.robots.async_client import AsyncClient
 
     console = Console(highlight=False)
     run, stage = _stage(args)
     task = _task(args, run)
     with ExitStack() as stack:
-        asker = Asker(_answerer(args, stage), args.deadline)
+        asker = AsyncClient(_answerer(args, stage), args.deadline)
         stack.callback(asker.close)
         about = asker.connect()
         _check_about(args, about, task, stage)
@@ -101,7 +101,7 @@ def _check(args: argparse.Namespace) -> None:
 def _stage(args: argparse.Namespace) -> tuple[Run | None, FinishedStage | None]:
     if args.run is None:
         return None, None
-    from holdfast.evaluate.folder import read_run
+    from holdfast.runs.run import read_run
 
     run = read_run(args.run)
     found = {stage.number: stage for stage in run.stages}
@@ -126,11 +126,11 @@ def _task(args: argparse.Namespace, run: Run | None) -> Task:
 
 
 def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer:
-    from holdfast.robots.client import InProcess, Server
+    from holdfast.robots.client import InProcess, PolicyClient
 
     if args.server:
-        return Server(args.server, _token(args.token_file))
-    from holdfast.embodiment import EMBODIMENTS
+        return PolicyClient(args.server, _token(args.token_file))
+    from holdfast.embodiments import EMBODIMENTS
     from holdfast.policies.device import choose_device
 
     folder = stage.checkpoint if stage else args.policy
@@ -146,7 +146,7 @@ def _token(file: Path | None) -> str:
 
 def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:
     """What a server says of itself must fit the robot, the task and the run."""
-    from holdfast.embodiment import EMBODIMENTS
+    from holdfast.embodiments import EMBODIMENTS
 
     names = EMBODIMENTS["piper_x_pair"].names
     if about.names != names:
@@ -161,8 +161,8 @@ def _check_about(args: argparse.Namespace, about: About, task: Task, stage: Fini
 
 
 def _conduct(args: argparse.Namespace, about: About, task: Task) -> Conduct:
+    from holdfast.robots.action_queue import check_horizon
     from holdfast.robots.loop import Conduct
-    from holdfast.robots.plan import check_horizon
     from holdfast.twin.cell import CONTROL_HZ
     from holdfast.twin.tasks import task_class
 
@@ -193,7 +193,7 @@ def _session(
     args: argparse.Namespace,
     stack: ExitStack,
     about: About,
-    asker: Asker,
+    asker: AsyncClient,
     conduct: Conduct,
     book: Book,
     console: Console,
@@ -208,7 +208,7 @@ def _session(
 
         robot, space = Simulated(conduct.task.name, about.cameras, args.level), Workspace()
     else:
-        from holdfast.robots.wrapped import read_pair
+        from holdfast.robots.lerobot_robot import read_pair
 
         robot, space = read_pair(args.config)
     stack.callback(robot.close)

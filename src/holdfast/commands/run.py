@@ -17,7 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.recipes import RECIPES
 from holdfast.recipes.recipe import Command, Recipe
 
@@ -133,8 +133,8 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
     if recipe.evaluate:
         from holdfast.commands.evaluate import show
         from holdfast.evaluate.engine import matrix
-        from holdfast.evaluate.folder import read_run
-        from holdfast.evaluate.trials import Trials
+        from holdfast.runs.run import read_run
+        from holdfast.runs.trials import Trials
 
         for folder in recipe.runs:
             run = read_run(folder)

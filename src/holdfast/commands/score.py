@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.evaluate.folder import Run
     from holdfast.metrics import Agreement
+    from holdfast.runs.run import Run
 
 _HELP = """\
 Serve a page on which people watch attempts, on the robot or on video, and tick the rubric; with keys, or on a tablet.
@@ -52,32 +52,32 @@ def main(argv: list[str]) -> int:
     if not 0 <= args.port < 65536:
         raise HoldfastError(f"--port must be between 0 and 65535, got {args.port}.")
 
-    from holdfast.evaluate.folder import read_run
+    from holdfast.runs.run import read_run
 
     runs = [read_run(folder) for folder in args.runs]
     if args.export:
-        from holdfast.serve.console.exchange import export
+        from holdfast.console.exchange import export
 
         print(f"{export(runs, args.export)} trials written to {args.export}")
     elif args.read:
-        from holdfast.serve.console.exchange import read
+        from holdfast.console.exchange import read
 
         found, new = read(runs, args.read)
         print(f"{found} trials in {args.read}, {new} of them new")
     elif args.agreement:
         _show_agreement(runs)
     else:
-        from holdfast.serve.console.server import serve
+        from holdfast.console.server import serve
 
         serve(runs, args.trials, args.operator, args.host, args.port, args.token_file)
     return 0
 
 
 def _show_agreement(runs: list[Run]) -> None:
-    from holdfast.serve.console.desk import Desk
-    from holdfast.serve.console.view import pairs
+    from holdfast.console.assignments import Assignments
+    from holdfast.console.view import pairs
 
-    desk = Desk(runs, target=0)
+    desk = Assignments(runs, target=0)
     found = pairs(desk)
     desk.close()
     console = Console(highlight=False)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.serve.server import Server

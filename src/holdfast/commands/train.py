@@ -10,12 +10,12 @@ from rich.console import Console
 
 from holdfast import catalog
 from holdfast.commands.flags import parse
-from holdfast.data.cache_shelf import say_size
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Stream
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Stream
+from holdfast.data.cache.listing import say_size
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
-from holdfast.train.ranks import Ranks
+from holdfast.train.distributed.ranks import Ranks
 
 EPILOG = """\
 examples:
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 def run(argv: list[str], ranks: Ranks) -> int:
     """Parse, plan, train; one of several ranks speaks."""
     config = parse(TrainConfig, "train", argv, EPILOG)
-    from holdfast.train.run import deal
+    from holdfast.train.distributed.micro_batches import deal
 
     config = deal(config, ranks.count)
     stream = select(catalog.load_stream(config.stream, config.data_root), config.tasks)
@@ -79,7 +79,7 @@ def run(argv: list[str], ranks: Ranks) -> int:
     return 0
 
 
-def dry_run(config: TrainConfig, stream: Stream, plan: plans.Plan, console: Console) -> int:
+def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, console: Console) -> int:
     """Print the plan, with time and disk measured on the first task whose data is here.
 
     One rank's share of a step is timed, on this process's device; what ranks tell each other is not in it.

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast import catalog
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.twin.tasks import TASKS
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.twin.tasks import TASKS
 
 if TYPE_CHECKING:
     from holdfast.twin.env import CellEnv
-    from holdfast.twin.scripted import Policy
+    from holdfast.twin.scripted import ScriptedPolicy
     from holdfast.twin.watch import Moment
 
 _HELP = """\
@@ -98,7 +98,7 @@ def _acted(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _policy(args: argparse.Namespace, env: CellEnv) -> Policy:
+def _policy(args: argparse.Namespace, env: CellEnv) -> ScriptedPolicy:
     if args.policy is not None:
         from holdfast.twin.learned import Learned, load
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.data.writer import dataset_writer, frame
-from holdfast.embodiment import Embodiment
-from holdfast.records import Task
+from holdfast.core.records import Task
+from holdfast.data.lerobot.writer import dataset_writer, frame
+from holdfast.embodiments.embodiment import Embodiment
 
 CAMERAS = ("head", "front")
 

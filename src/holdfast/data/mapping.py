@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.data.folder import ACTION, IMAGES, STATE, Camera
-from holdfast.data.source import Source
-from holdfast.errors import HoldfastError, unknown
-from holdfast.records import Mapping, black
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Mapping, black
+from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera
+from holdfast.data.lerobot.source import Source
 
 if TYPE_CHECKING:
     import torch

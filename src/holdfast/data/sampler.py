@@ -6,14 +6,13 @@ same frames.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
-from holdfast.replay.schedule import Coin, is_replay
+from holdfast.core.errors import HoldfastError
 
 
 @dataclass(frozen=True)
@@ -27,16 +26,16 @@ class Pool:
 
 @dataclass(frozen=True)
 class Draw:
-    """The frames of one step: `frames[i]` belongs to source `rows[i]`."""
+    """The frames of one step: `frames[i]` belongs to source `rows[i]`; `replayed` of the whole batch are kept ones."""
 
     rows: np.ndarray
     frames: np.ndarray
-    replay: bool
+    replayed: int
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """The sampling rule of one stage."""
+    """The sampling rule of one stage. `replayed(step)` says how many rows of a step's batch are kept episodes'."""
 
     seed: int
     stage: int
@@ -44,18 +43,25 @@ class Sampler:
     batch_size: int
     current: tuple[Pool, ...]
     replay: tuple[Pool, ...] = ()
-    frequency: float = 0.0
-    coin: Coin = "plain"
+    replayed: Callable[[int], int] = lambda step: 0
 
     def draw(self, step: int, rank: int = 0, world: int = 1) -> Draw:
         """Frames of this rank's part of the batch of `step`."""
         if self.batch_size % world:
             raise HoldfastError(f"A batch of {self.batch_size} cannot be dealt to {world} ranks equally.")
-        replay = bool(self.replay) and is_replay(self.seed, self.stage, step, self.steps, self.frequency, self.coin)
+        old = self.replayed(step) if self.replay else 0
         rng = np.random.default_rng([self.seed, self.stage, step, 1])
-        rows, frames = (self._old if replay else self._new).draw(self.batch_size, rng)
+        drawn = [pools.draw(n, rng) for pools, n in self._shares(old)]
+        rows, frames = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+        if len(drawn) > 1:  # so that any slice of the batch (a rank's, a micro-batch's) mixes old and new
+            order = rng.permutation(self.batch_size)
+            rows, frames = rows[order], frames[order]
         own = slice(rank * self.batch_size // world, (rank + 1) * self.batch_size // world)
-        return Draw(rows[own], frames[own], replay)
+        return Draw(rows[own], frames[own], old)
+
+    def _shares(self, old: int) -> list[tuple[_Pools, int]]:
+        new = [(self._new, self.batch_size - old)] if old < self.batch_size else []
+        return [*new, (self._old, old)] if old else new
 
     @cached_property
     def _new(self) -> _Pools:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.evaluate.folder import FinishedStage
-from holdfast.records import Trial
+from holdfast.core.records import Trial
+from holdfast.runs.run import FinishedStage
 
 LEAST = 5  # trials before a cell may stop early
 Z = 1.959964  # 95 %

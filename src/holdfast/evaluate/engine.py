@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Matrix, Trial
 from holdfast.evaluate.cells import Cell
-from holdfast.evaluate.folder import FinishedStage, Run
-from holdfast.evaluate.rollout import Order
-from holdfast.evaluate.trials import Trials
+from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
-from holdfast.records import Matrix, Trial
+from holdfast.runs.run import FinishedStage, Run
+from holdfast.runs.trials import Trials
 from holdfast.twin.task import LEVELS
 from holdfast.twin.tasks import TASKS
 
@@ -103,12 +103,12 @@ def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
     return Matrix(own.tasks, own.cells, scores)
 
 
-def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[Order]:
+def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOrder]:
     for cell in cells:
         stage, task = cell.stage, cell.task
         for seed in cell.left():
             filmed = seed - choice.first_seed < choice.videos
-            yield Order(
+            yield TrialOrder(
                 run=run.path,
                 checkpoint=stage.checkpoint,
                 stage=stage.number,

@@ -10,18 +10,19 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from holdfast.data.batches import Batches, Lesson
-from holdfast.data.cache import open_cache
-from holdfast.data.config import CacheConfig
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
+from holdfast.data.cache.cache import open_cache
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.lerobot.source import ACTION, IMAGES, Source, open_source
+from holdfast.data.lesson import Lesson
+from holdfast.data.loader import Batches
 from holdfast.data.sampler import Draw
-from holdfast.data.source import ACTION, IMAGES, Source, open_source
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import FinishedStage, Run
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
-from holdfast.records import Task
+from holdfast.runs.run import FinishedStage, Run
 
 FRAMES = 3  # moments looked at in every episode: its beginning, where most is still open, and a little later
 
@@ -65,7 +66,7 @@ def explained(
     frames = np.concatenate([start + np.arange(FRAMES) for start in source.starts])
     cache = open_cache(source, adapter.resize, CacheConfig(), Console(quiet=True))
     batches = Batches([lesson], [cache], adapter.layout)
-    batch = batches.make(Draw(np.zeros(len(frames), np.int64), frames, replay=False))
+    batch = batches.make(Draw(np.zeros(len(frames), np.int64), frames, replayed=0))
     batches.close()
     wanted = batch.pop(ACTION)
     for key in batch:

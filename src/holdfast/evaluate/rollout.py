@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.catalog import task as catalog_task
-from holdfast.errors import HoldfastError
-from holdfast.processes import end_with_parent
-from holdfast.records import Trial
+from holdfast.core.errors import HoldfastError
+from holdfast.core.film import Film
+from holdfast.core.processes import end_with_parent
+from holdfast.core.records import Trial
 from holdfast.twin.board import board
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.chunks import Chunks
 from holdfast.twin.env import CellEnv, Observation
-from holdfast.twin.film import Film
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ _FILM_QUALITY = 28
 
 
 @dataclass(frozen=True)
-class Order:
+class TrialOrder:
     """One trial to run. `video` is a path relative to the run's folder, or empty."""
 
     run: Path
@@ -61,7 +61,7 @@ class Eyes:
 class Lane(Protocol):
     """A place where one trial after the other is run. What was asked for is fetched with `result`."""
 
-    def begin(self, order: Order, eyes: Eyes) -> None:
+    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
         """Start a trial."""
 
     def go(self, actions: np.ndarray) -> None:
@@ -78,7 +78,7 @@ class LocalLane:
         self._env: CellEnv | None = None
         self._film: Film | None = None
 
-    def begin(self, order: Order, eyes: Eyes) -> None:
+    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
         """Reset the cell to the layout of the order."""
         if self._env is None or self._env.task.name != order.task:
             if self._env is not None:
@@ -142,7 +142,7 @@ class RemoteLane:
         self._process.start()
         far.close()
 
-    def begin(self, order: Order, eyes: Eyes) -> None:
+    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
         """Tell the other process to start a trial."""
         self._pipe.send(("begin", (order, eyes)))
 
@@ -192,7 +192,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def play[L: Lane](
-    pilot: Pilot, lanes: Iterable[L], orders: Iterator[Order], ready: Callable[[Iterable[L]], list[L]] = list
+    pilot: Pilot, lanes: Iterable[L], orders: Iterator[TrialOrder], ready: Callable[[Iterable[L]], list[L]] = list
 ) -> Iterator[Trial]:
     """Run orders of one checkpoint on all lanes, and give every trial as it ends.
 
@@ -208,7 +208,7 @@ def play[L: Lane](
 
     eyes = Eyes(pilot.size, tuple(pilot.cameras))
     free = list(lanes)
-    busy: dict[L, tuple[Order, int]] = {}  # and how often it has looked
+    busy: dict[L, tuple[TrialOrder, int]] = {}  # and how often it has looked
     while True:
         while free and (order := next(orders, None)) is not None:
             lane = free.pop(0)

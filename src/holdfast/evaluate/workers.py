@@ -20,18 +20,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.rollout import DIED, LocalLane, Order, RemoteLane, play
+from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import end_with_parent
+from holdfast.core.records import Trial
+from holdfast.evaluate.rollout import DIED, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
-from holdfast.processes import end_with_parent
-from holdfast.records import Trial
 
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
 
 SHARE = 2 * CPU_ROWS  # trials a process takes at a time: a lane whose trial ends early has another to run
 
-type Workers = Callable[[Iterator[Order]], Iterator[Trial]]
+type Workers = Callable[[Iterator[TrialOrder]], Iterator[Trial]]
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
     return lambda orders: _batched(setup, orders, processes or 2 * cores)
 
 
-def run_share(setup: Setup, orders: Sequence[Order]) -> list[Trial]:
+def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Trial]:
     """Orders of one checkpoint in this process, which keeps its policy and its compiled cells for the next."""
     pilot = _pilot(setup, orders[0].checkpoint)
     return list(play(pilot, _lanes(pilot.rows), iter(orders)))
 
 
-def _pooled(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[Trial]:
+def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
     with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_worker) as pool:
 
-        def submit(share: Sequence[Order]) -> Future[list[Trial]]:
+        def submit(share: Sequence[TrialOrder]) -> Future[list[Trial]]:
             return pool.submit(run_share, setup, share)
 
         def first(pending: list[Future[list[Trial]]]) -> list[Future[list[Trial]]]:
@@ -75,7 +75,7 @@ def _pooled(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[T
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batched(setup: Setup, orders: Iterator[Order], processes: int) -> Iterator[Trial]:
+def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
     lanes = [RemoteLane() for _ in range(min(processes, GPU_ROWS))]
     try:
         for checkpoint, its in groupby(orders, lambda order: order.checkpoint):
@@ -102,9 +102,9 @@ def on_ray(setup: Setup) -> Workers:
 
 
 def _mapped[H](
-    orders: Iterator[Order],
+    orders: Iterator[TrialOrder],
     slots: int,
-    submit: Callable[[Sequence[Order]], H],
+    submit: Callable[[Sequence[TrialOrder]], H],
     first: Callable[[list[H]], list[H]],
     result: Callable[[H], list[Trial]],
 ) -> Iterator[Trial]:
@@ -118,13 +118,13 @@ def _mapped[H](
             pending += [submit(share) for share in islice(shares, 1)]
 
 
-def _shares(orders: Iterator[Order], slots: int) -> Iterator[list[Order]]:
+def _shares(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
     """Orders in handfuls, each of one checkpoint."""
     for _, its in groupby(orders, lambda order: order.checkpoint):
         yield from _handfuls(its, slots)
 
 
-def _handfuls(orders: Iterator[Order], slots: int) -> Iterator[list[Order]]:
+def _handfuls(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
     """The last one is dealt out, lest all wait for one slot. One order drawn early tells which is the last."""
     share = list(islice(orders, SHARE))
     while share:

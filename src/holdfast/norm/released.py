@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 

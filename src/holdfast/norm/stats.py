@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 COLUMNS = ("q01", "q99", "mean", "std", "min", "max")
 CAPACITY = 32_768  # rows a level holds before it is halved; below this many values everything is exact

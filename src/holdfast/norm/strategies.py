@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from holdfast.embodiment import Embodiment
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.stats import Stats
 
 STATE, ACTION = "observation.state", "action"

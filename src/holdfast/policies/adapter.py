@@ -18,14 +18,15 @@ from safetensors import safe_open
 
 import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies also where no plugin is installed
-from holdfast.data.batches import Batch, Layout
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.data.lerobot.source import Source
+from holdfast.data.lesson import Layout
+from holdfast.data.loader import Batch
 from holdfast.data.resize import Resize
-from holdfast.data.source import Source
-from holdfast.errors import HoldfastError, unknown
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
+from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.config import PolicyChoice, resolve
-from holdfast.policies.parts import Part
 
 WEIGHTS = "model.safetensors"
 
@@ -87,7 +88,7 @@ class Adapter:
         """Whether the kernels of its loss on a GPU can be recorded, which a policy has to say of itself."""
         return bool(getattr(self.policy, "recordable", False))
 
-    def loss(self, batch: Batch, active: torch.Tensor | None, part: Part | None = None) -> Loss:
+    def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.
 
         A batch that is part of a larger one draws the noise that is its own there, if the policy knows elements.

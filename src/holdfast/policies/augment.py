@@ -11,15 +11,15 @@ import math
 import torch
 from torch.nn import functional as F
 
+from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import send
-from holdfast.policies.parts import Part, draw
 
 WRIST = "wrist"  # in the name of a camera on a hand
 
 
 def augment(
-    images: dict[str, torch.Tensor], config: AugmentConfig, seed: int, part: Part | None = None
+    images: dict[str, torch.Tensor], config: AugmentConfig, seed: int, part: BatchSlice | None = None
 ) -> dict[str, torch.Tensor]:
     """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
 

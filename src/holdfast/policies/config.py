@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 # Policies that come with the package; `holdfast run base` makes them.
 SHIPPED = {"nano-base": Path(__file__).parent / "nano" / "base"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 
 def choose_device(asked: str) -> str:

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.data.source import IMAGES, STATE
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
+from holdfast.data.lerobot.source import IMAGES, STATE
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
-from holdfast.records import Task
 
 
 @dataclass(frozen=True)

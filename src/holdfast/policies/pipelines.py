@@ -20,7 +20,7 @@ from lerobot.processor import (
 from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS
 from torch import Tensor
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 type Pipelines = tuple[
     PolicyProcessorPipeline[dict[str, Any], dict[str, Any]],

@@ -20,9 +20,10 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from holdfast.data.source import ACTION, STATE
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import progress_bar
+from holdfast.data.lerobot.source import ACTION, STATE
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.released import write_norm_stats
 from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Space, calibrated_space, widen
@@ -30,7 +31,6 @@ from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import choose_device
 from holdfast.policies.nano.fresh import fresh_nano
-from holdfast.progress import progress_bar
 from holdfast.train.config import NormConfig, OptimConfig
 from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
 from holdfast.twin.cell import CAMERAS

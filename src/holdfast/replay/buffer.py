@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from math import floor
 from typing import Any
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.replay.schedule import exact
 from holdfast.replay.selection import SELECTIONS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 
 def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:

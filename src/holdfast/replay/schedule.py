@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 
 Share = Literal["equal", "group", "frames"]
 Coin = Literal["plain", "stratified"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, mean_of_means
-from holdfast.records import Matrix
-from holdfast.report.gather import Run
+from holdfast.report.gather import RunResults
 
-type _Signed = tuple[int, Run, int, int]  # +1 or -1, whose, task, stage
+type _Signed = tuple[int, RunResults, int, int]  # +1 or -1, whose, task, stage
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Correlation:
     spearman: float | None
 
 
-def difference(run: Run, less: Run) -> Difference | None:
+def difference(run: RunResults, less: RunResults) -> Difference | None:
     """The paired difference of two runs on the same tasks; None when they cannot be compared."""
     if run.names != less.names:
         return None
@@ -62,7 +62,7 @@ def _paired(terms: Sequence[Sequence[_Signed]]) -> tuple[Figure, int]:
     return (mean_of_means(groups), fewest) if fewest else (Figure(None), 0)
 
 
-def _by_seed(run: Run, task: int, stage: int) -> Mapping[tuple[str, int], float]:
+def _by_seed(run: RunResults, task: int, stage: int) -> Mapping[tuple[str, int], float]:
     return {(t.level, t.seed): t.score for t in run.of(task, stage) if t.seed is not None and t.score is not None}
 
 

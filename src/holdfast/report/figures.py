@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from holdfast.report.gather import Run
+from holdfast.report.gather import RunResults
 
 # The light theme's colours; in the page each becomes the variable of its name, so that dark mode works.
 COLOURS = {
@@ -91,7 +91,7 @@ class Drawing:
         return text.replace("<svg", '<svg aria-hidden="true"', 1)
 
 
-def draw(runs: Sequence[Run], numbers: dict[str, Any]) -> list[Drawing]:
+def draw(runs: Sequence[RunResults], numbers: dict[str, Any]) -> list[Drawing]:
     """All figures that these runs have the numbers for."""
     with matplotlib.rc_context(_STYLE):
         drawn = [
@@ -206,7 +206,7 @@ def _milestones(run: dict[str, Any]) -> Drawing:
     return _finish(canvas, f"milestones-{slug(run['name'])}", "milestones", run["name"])
 
 
-def _losses(runs: Sequence[Run]) -> Iterator[Drawing]:
+def _losses(runs: Sequence[RunResults]) -> Iterator[Drawing]:
     """One panel per task, runs over each other; stages are drawn equally wide, since methods differ in steps."""
     tasks = {task.name: task.title for run in runs for task in run.tasks}
     for name, title in tasks.items():
@@ -228,7 +228,7 @@ def _losses(runs: Sequence[Run]) -> Iterator[Drawing]:
         yield _finish(canvas, f"loss-{slug(name)}", "losses", title)
 
 
-def _loss_line(axes: Axes, run: Run, task: str, look: dict[str, Any]) -> bool:
+def _loss_line(axes: Axes, run: RunResults, task: str, look: dict[str, Any]) -> bool:
     x: list[float] = []
     y: list[float] = []
     for stage in run.stages:

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import read_run
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Matrix, Task, Trial
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Matrix, Task, Trial
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
 
 # These two have no sequence of stages: all their scores belong to one row, written as that of the last stage.
 WITHOUT_STAGES = {"joint": "all at once", "finetune": "each alone"}
@@ -30,7 +30,7 @@ class StageLog:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunResults:
     """Everything a report says about one run comes from here."""
 
     path: Path
@@ -65,7 +65,7 @@ class Run:
         return tuple(t for t in self.trials if t.task == self.names[task - 1] and t.stage == stage)
 
 
-def gather(paths: Sequence[Path]) -> tuple[Run, ...]:
+def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
     """Read the runs; one that trained every task on its own gives the others their baseline for FWT."""
     runs = [_read(path) for path in paths]
     names = [run.name for run in runs]
@@ -86,7 +86,7 @@ def gather(paths: Sequence[Path]) -> tuple[Run, ...]:
     )
 
 
-def _read(path: Path) -> Run:
+def _read(path: Path) -> RunResults:
     folder = read_run(path)
     trials: Sequence[Trial] = ()
     matrix, heldout = Matrix(folder.names, {}), None
@@ -95,7 +95,7 @@ def _read(path: Path) -> Run:
             matrix, trials = _in_one_row(folder.arranged(stored.matrix(folder.names))), stored.counted()
     if (path / "heldout.json").exists():
         heldout = _in_one_row(folder.arranged(_heldout(path / "heldout.json", list(folder.names))))
-    return Run(
+    return RunResults(
         path=path,
         name=path.resolve().name,
         method=folder.method,

@@ -12,9 +12,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.report.figures import COLOURS, draw
-from holdfast.report.gather import Run, gather
+from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import finite, summary
 from holdfast.report.videos import BUDGET, clips
 
@@ -53,7 +53,7 @@ def write(paths: Sequence[Path], output: Path | None = None) -> Path:
     return page
 
 
-def render(runs: Sequence[Run], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
+def render(runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
     """The page as text. Jinja escapes every value; only our own drawings, style and script are taken as they are."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -9,17 +9,17 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast import __version__, catalog
+from holdfast.core.records import Matrix, Task
 from holdfast.metrics import Figure, mean_of_means, summarize
-from holdfast.records import Matrix, Task
 from holdfast.report.compare import correlation, difference
-from holdfast.report.gather import WITHOUT_STAGES, Run
+from holdfast.report.gather import WITHOUT_STAGES, RunResults
 
 type Plain = dict[str, Any]
 
 _NOTABLE = 0.05  # a smaller share of trials says neither that a task was learned nor that it broke
 
 
-def summary(runs: Sequence[Run]) -> Plain:
+def summary(runs: Sequence[RunResults]) -> Plain:
     """Everything that the page says in numbers."""
     return {
         "holdfast": __version__,
@@ -29,7 +29,7 @@ def summary(runs: Sequence[Run]) -> Plain:
     }
 
 
-def _stream(runs: Sequence[Run], names: tuple[str, ...]) -> Plain:
+def _stream(runs: Sequence[RunResults], names: tuple[str, ...]) -> Plain:
     """Runs on the same tasks in the same order, which one table can hold."""
     mine = [position for position, run in enumerate(runs) if run.names == names]
     trials = sum(len(runs[position].trials) for position in mine)
@@ -46,7 +46,7 @@ def published(names: tuple[str, ...]) -> Plain | None:
     return None
 
 
-def _difference(run: Run, less: Run) -> Plain:
+def _difference(run: RunResults, less: RunResults) -> Plain:
     found = difference(run, less)
     return asdict(found) if found else {"run": run.name, "less": less.name, "seeds": 0, "average_score": None}
 
@@ -60,7 +60,7 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _run(run: Run) -> Plain:
+def _run(run: RunResults) -> Plain:
     stages = summarize(run.matrix)
     final: Plain = asdict(stages[-1])
     if not run.continual:  # transfer between stages means nothing without stages
@@ -86,7 +86,7 @@ def _run(run: Run) -> Plain:
     }
 
 
-def matrix_rows(run: Run, matrix: Matrix, with_milestones: bool = False) -> list[Plain]:
+def matrix_rows(run: RunResults, matrix: Matrix, with_milestones: bool = False) -> list[Plain]:
     """A matrix in the paper's layout: a row per stage, a column per task; None where nothing was measured."""
     rows = []
     for stage in run.rows:
@@ -108,7 +108,7 @@ def _cell(scores: Sequence[float] | None) -> Plain | None:
     return {"mean": figure.value, "low": figure.low, "high": figure.high, "trials": len(scores)}
 
 
-def _shares(run: Run, task: Task, i: int, stage: int) -> dict[str, float]:
+def _shares(run: RunResults, task: Task, i: int, stage: int) -> dict[str, float]:
     """Share of a cell's trials that reached each milestone; empty without trials."""
     trials = run.of(i, stage)
     if not trials:
@@ -116,7 +116,7 @@ def _shares(run: Run, task: Task, i: int, stage: int) -> dict[str, float]:
     return {m.name: sum(m.name in t.milestones for t in trials) / len(trials) for m in task.milestones}
 
 
-def _milestones(run: Run, i: int) -> Plain:
+def _milestones(run: RunResults, i: int) -> Plain:
     """How far trials of one task got after each stage, and where it breaks between its own stage and the last."""
     task = run.tasks[i - 1]
     stages = [stage for stage in run.rows if stage >= i]
@@ -143,7 +143,7 @@ def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
     return {"state": "breaks", "milestone": worst, "before": then[worst], "after": now[worst]}
 
 
-def _penalties(run: Run) -> list[Plain]:
+def _penalties(run: RunResults) -> list[Plain]:
     """Penalties that were given at all: how often, in how many trials of the cell."""
     rows = []
     for i, task in enumerate(run.tasks, 1):
@@ -159,13 +159,13 @@ def _penalties(run: Run) -> list[Plain]:
     return rows
 
 
-def _heldout(run: Run) -> Plain | None:
+def _heldout(run: RunResults) -> Plain | None:
     if run.heldout is None:
         return None
     return {"matrix": matrix_rows(run, run.heldout), "correlation": asdict(correlation(run.heldout, run.matrix))}
 
 
-def _replay(run: Run) -> list[Plain]:
+def _replay(run: RunResults) -> list[Plain]:
     """Per stage: samples drawn of every task, how many steps replayed, and the episodes kept at its end."""
     rows = []
     for stage in run.stages:
@@ -188,7 +188,7 @@ def _replay(run: Run) -> list[Plain]:
     return rows
 
 
-def _audit(run: Run) -> list[Plain]:
+def _audit(run: RunResults) -> list[Plain]:
     """Per task: the dimension that leaves [-1, 1] furthest, and all of them for who wants to look."""
     limit = float(run.config.get("norm", {}).get("limit", 10.0))
     tasks = []

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.records import Trial
-from holdfast.report.gather import Run
+from holdfast.core.records import Trial
+from holdfast.report.gather import RunResults
 
 BUDGET = 20_000_000  # bytes of video in one page
 _KINDS = {".mp4": "video/mp4", ".webm": "video/webm"}
@@ -28,9 +28,9 @@ class Clip:
     inside: bool
 
 
-def clips(runs: Sequence[Run], page: Path, budget: int = BUDGET) -> list[Clip]:
+def clips(runs: Sequence[RunResults], page: Path, budget: int = BUDGET) -> list[Clip]:
     """The videos of all runs in reading order. The first of every cell go into the page first, then the second ones."""
-    found: list[tuple[int, int, Run, Trial, Path]] = []
+    found: list[tuple[int, int, RunResults, Trial, Path]] = []
     for run in runs:
         seen: Counter[tuple[str, int]] = Counter()
         for trial in run.trials:
@@ -49,7 +49,7 @@ def clips(runs: Sequence[Run], page: Path, budget: int = BUDGET) -> list[Clip]:
     return [made[position] for position in sorted(made)]
 
 
-def _file(run: Run, trial: Trial) -> Path | None:
+def _file(run: RunResults, trial: Trial) -> Path | None:
     """The trial's video if it is there, is a video, and lies in the run's own folder."""
     if not trial.video:
         return None

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.embodiment import Dimension
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments.embodiment import Dimension
 from holdfast.robots.robot import FaultError
 
 _MILLIDEGREES = 1000 * 180 / math.pi  # in a radian

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from PIL import Image
 
-from holdfast.errors import HoldfastError
-from holdfast.records import Task
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
 from holdfast.serve.wire import LIMIT, WireError, pack, unpack
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Answerer(Protocol):
         """Be gone."""
 
 
-class Server:
+class PolicyClient:
     """A policy server that speaks openpi's protocol."""
 
     def __init__(self, url: str, token: str = "") -> None:

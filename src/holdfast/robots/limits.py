@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.embodiment import Embodiment
-from holdfast.errors import HoldfastError
-from holdfast.twin import ik
-from holdfast.twin.arm import SIDES, TCP, TCP_TO_TIP
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.piper_x import SIDES, TCP, TCP_TO_TIP
 
 LEAD = 3  # a joint is told to be at most as far from where it is as so many of its fastest steps
 RISE = 3  # and it takes so many steps to reach its fastest; a policy that swings from side to side is damped

@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.records import Task
-from holdfast.robots.asker import Asker
+from holdfast.core.records import Task
+from holdfast.robots.action_queue import ActionQueue
+from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.client import Question, UnansweredError
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Command, Limits
-from holdfast.robots.plan import Plan
 from holdfast.robots.robot import FaultError, Robot
 from holdfast.twin.env import Observation
 
@@ -78,10 +78,12 @@ class Pace:
             self.slow += 1
 
 
-class Attempt:
+class ControlLoop:
     """An attempt in the making."""
 
-    def __init__(self, robot: Robot, asker: Asker, limits: Limits, conduct: Conduct, keys: Keys, see: See) -> None:
+    def __init__(
+        self, robot: Robot, asker: AsyncClient, limits: Limits, conduct: Conduct, keys: Keys, see: See
+    ) -> None:
         """Prepare; `run` moves the arms.
 
         Args:
@@ -94,7 +96,7 @@ class Attempt:
         """
         self._robot, self._asker, self._limits = robot, asker, limits
         self._conduct, self._keys, self._see = conduct, keys, see
-        self._plan, self._pace = Plan(conduct.horizon, conduct.ahead), Pace(robot.rate)
+        self._plan, self._pace = ActionQueue(conduct.horizon, conduct.ahead), Pace(robot.rate)
         self._limited: Counter[str] = Counter()
         self._steps = self._asked = 0
 

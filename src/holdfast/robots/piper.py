@@ -9,7 +9,7 @@ import numpy as np
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.robots.robot import Robot
 
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.limits import Command, Limits

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.embodiment import Embodiment
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.twin.env import Observation
 
 

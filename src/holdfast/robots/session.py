@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.trials import Trials
-from holdfast.records import Trial
-from holdfast.robots.asker import Asker
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Limits
-from holdfast.robots.loop import Attempt, Conduct, Outcome, bring
+from holdfast.robots.loop import Conduct, ControlLoop, Outcome, bring
 from holdfast.robots.recorder import Dataset, Recorder
 from holdfast.robots.robot import Robot
 from holdfast.robots.simulated import Simulated
+from holdfast.runs.trials import Trials
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Session:
     """Everything that attempts share."""
 
     robot: Robot
-    asker: Asker
+    asker: AsyncClient
     limits: Limits
     conduct: Conduct
     keys: Keys
@@ -111,7 +111,7 @@ class Session:
         live = self.book.run / "live.jpg" if self.book.run else None
         recorder = Recorder(self.robot, conduct.task, folder / "video.mp4" if folder else None, live, self.book.dataset)
         try:
-            outcome = Attempt(self.robot, self.asker, self.limits, conduct, self.keys, recorder.see).run()
+            outcome = ControlLoop(self.robot, self.asker, self.limits, conduct, self.keys, recorder.see).run()
         finally:
             episode = recorder.close()
         trial = self._trial(conduct, outcome, when, folder)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.records import Trial
-from holdfast.twin.arm import EMBODIMENT
+from holdfast.core.records import Trial
+from holdfast.embodiments.piper_x import PIPER_X_PAIR
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.env import CellEnv, Observation
 
@@ -16,7 +16,7 @@ _SHOWN_SIZE = (240, 320)
 class Simulated:
     """A task of the simulated cell; its layout is drawn from the attempt's seed, and it scores itself."""
 
-    embodiment = EMBODIMENT
+    embodiment = PIPER_X_PAIR
     rate = CONTROL_HZ
 
     def __init__(self, task: str, cameras: dict[str, tuple[int, int]], level: str = "standard") -> None:

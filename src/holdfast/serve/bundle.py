@@ -19,14 +19,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, catalog
-from holdfast import embodiment as embodiments
-from holdfast.embodiment import Dimension, Embodiment
-from holdfast.errors import HoldfastError, unknown
-from holdfast.evaluate.folder import WEIGHTS, FinishedStage, Run, read_run, read_task
+from holdfast import __version__, catalog, embodiments
+from holdfast.core import checked_folder as checkpoint
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Task
+from holdfast.embodiments.embodiment import Dimension, Embodiment
 from holdfast.norm.strategies import Normalization
-from holdfast.records import Task
-from holdfast.train import checkpoint
+from holdfast.runs.run import WEIGHTS, FinishedStage, Run, read_run, read_task
 from holdfast.train.config import plain
 
 FORMAT = 1

@@ -17,9 +17,9 @@ import shutil
 import time
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.core import checked_folder as checkpoint
+from holdfast.core.errors import HoldfastError
 from holdfast.serve.bundle import Bundle, load, short
-from holdfast.train import checkpoint
 
 CURRENT, HISTORY = "current", "history.jsonl"
 

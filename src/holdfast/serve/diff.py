@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
-from holdfast.evaluate.folder import WEIGHTS
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Task
 from holdfast.norm.strategies import ACTION, STATE, Space
-from holdfast.records import Task
+from holdfast.runs.run import WEIGHTS
 from holdfast.serve.bundle import Bundle
 
 _SHOWN = 5  # tensors named; the rest are counted

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Task
 from holdfast.policies.pilot import Look
-from holdfast.records import Task
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.wire import pack, unpack
 
@@ -22,7 +22,7 @@ _SLACK = 2**16  # bytes of a question beside its images
 _KEYS = (_STATE, "state", f"{_IMAGES}NAME", "images", "prompt", "task", "seed", "number")
 
 
-class Desk:
+class MessageCodec:
     """Where questions about one bundle are taken and answers handed out."""
 
     def __init__(self, bundle: Bundle, horizon: int) -> None:

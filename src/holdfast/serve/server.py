@@ -22,11 +22,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.serve.batching import Batcher, Policy
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.meters import Meters
-from holdfast.serve.protocol import Desk
+from holdfast.serve.protocol import MessageCodec
 from holdfast.serve.wire import WireError
 
 CONNECTIONS = 32  # at once
@@ -36,7 +36,7 @@ class Server:
     """Serves one bundle until it is stopped."""
 
     def __init__(self, bundle: Bundle, policy: Policy, token: str | None, say: Callable[[str], None]) -> None:
-        self._desk = Desk(bundle, policy.horizon)
+        self._desk = MessageCodec(bundle, policy.horizon)
         self._policy, self._token, self._say = policy, token, say
         self._meters = Meters(bundle.hash, bundle.tasks, policy.rows)
         self._batcher = Batcher(policy, lambda: self._meters.connections, self._meters.rows.add)

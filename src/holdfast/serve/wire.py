@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 LIMIT = 16 * 2**20  # bytes of a message; four images of 720 x 1280 take 11 MiB
 _LENGTH = 256  # entries of a list or map

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.data.config import CacheConfig
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.data.cache.config import CacheConfig
+from holdfast.methods import METHODS
 from holdfast.norm.strategies import STRATEGIES
 from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.replay.selection import SELECTIONS
-
-METHOD_NAMES = ("er", "sequential", "joint", "finetune")
 
 
 def _require(ok: bool, flag: str, value: object, wanted: str) -> None:
@@ -192,8 +191,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(bool(self.stream), "stream", "nothing", "given: a catalog stream or a .toml file")
-        if self.method not in METHOD_NAMES:
-            raise unknown("--method", self.method, METHOD_NAMES)
+        if self.method not in METHODS:
+            raise unknown("--method", self.method, METHODS)
         _require(self.steps >= 1, "steps", self.steps, "at least 1")
         enough = all(steps >= 1 for steps in self.task_steps.values())
         _require(enough, "task_steps", self.task_steps, "at least 1 for every task")

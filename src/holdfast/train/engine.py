@@ -18,23 +18,31 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from holdfast import embodiment as embodiments
-from holdfast.data.batches import Batches, Lesson
-from holdfast.data.cache_shelf import remove_cache
-from holdfast.embodiment import Embodiment
-from holdfast.errors import HoldfastError
-from holdfast.norm import audit as norm_audit
+from holdfast import embodiments
+from holdfast.core import checked_folder as checkpoint
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Stage, Stream
+from holdfast.data.cache.listing import remove_cache
+from holdfast.data.lesson import Lesson
+from holdfast.data.loader import Batches
+from holdfast.embodiments.embodiment import Embodiment
+from holdfast.methods import METHODS
+from holdfast.norm import range_check as norm_audit
 from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, widen
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import resolve
-from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer, Kept
-from holdfast.train import checkpoint
+from holdfast.replay.store import EpisodeStore, size
+from holdfast.runs.folder import Finished, RunFolder
 from holdfast.train.config import TrainConfig, plain
-from holdfast.train.lessons import (
+from holdfast.train.distributed.parallel import gather, rank_device, shard
+from holdfast.train.distributed.ranks import ALONE, Ranks
+from holdfast.train.log import LossTotals, MetricsLog
+from holdfast.train.plan import stages_of
+from holdfast.train.stage_data import (
     StageData,
     audit,
     build_sampler,
@@ -45,13 +53,7 @@ from holdfast.train.lessons import (
     read_from_cache,
     schema,
 )
-from holdfast.train.log import Ledger, MetricsLog
-from holdfast.train.memory import Memory, size
-from holdfast.train.methods import METHODS, Stage, stages_of
-from holdfast.train.parallel import gather, rank_device, shard
-from holdfast.train.progress import Progress
-from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.run import Finished, RunFolder
+from holdfast.train.stage_progress import StageProgress
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 
@@ -177,7 +179,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Finished:
 
 def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
     """Make the run independent of the dataset it has just learned, and say what that takes."""
-    memory = Memory(setting.run.path)
+    memory = EpisodeStore(setting.run.path)
     entries = {entry.task.name: entry for entry in setting.stream.tasks}
 
     def fingerprint(kept: Kept, folder: Path) -> str:
@@ -251,9 +253,9 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
-    ledger = Ledger(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
+    ledger = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
     log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
-    with Progress(setting.console, stage, config, state.step) as progress:
+    with StageProgress(setting.console, stage, config, state.step) as progress:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))

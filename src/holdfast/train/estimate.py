@@ -10,18 +10,18 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast import embodiment as embodiments
-from holdfast.data.batches import Batches
-from holdfast.data.cache import blank_cache, plan_bytes
+from holdfast import embodiments
+from holdfast.core.records import Stream
+from holdfast.data.cache.cache import blank_cache, plan_bytes
+from holdfast.data.loader import Batches
 from holdfast.policies import transforms
 from holdfast.policies.device import choose_device
-from holdfast.records import Stream
 from holdfast.replay.buffer import Buffer
+from holdfast.runs.folder import RunFolder
 from holdfast.train.config import TrainConfig
 from holdfast.train.engine import Setting, settle_normalization, start_policy
-from holdfast.train.lessons import build_sampler, open_stage
-from holdfast.train.methods import stages_of
-from holdfast.train.run import RunFolder
+from holdfast.train.plan import stages_of
+from holdfast.train.stage_data import build_sampler, open_stage
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
 from holdfast.data.sampler import Draw
-from holdfast.errors import HoldfastError
 from holdfast.policies.device import send
 from holdfast.train.config import LogConfig
-from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.run import write_text
+from holdfast.train.distributed.ranks import ALONE, Ranks
 
 if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a minute
     from holdfast.policies.adapter import Loss
 
 
-class Ledger:
+class LossTotals:
     """Sums of a stretch of steps. Reading it is the only time training waits for the device."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Ledger:
     def add(self, draw: Draw, losses: list[Loss], norm: torch.Tensor) -> None:
         """Take in one step without waiting for it."""
         self._steps += 1
-        self._replayed += draw.replay
+        self._replayed += draw.replayed > 0
         self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
         self._total += torch.stack([loss.total.float() for loss in losses]).sum()
         self._norm += norm

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from holdfast.train.config import OptimConfig
-from holdfast.train.shards import local
+from holdfast.train.distributed.shards import local
 
 
 def build_optimizer(policy: Any, config: OptimConfig) -> torch.optim.AdamW:

@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.table import Table
 
-from holdfast.records import Stream, StreamTask
+from holdfast.core.records import Stage, Stream, StreamTask
+from holdfast.methods import METHODS
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import replay_steps, shares
 from holdfast.train.config import TrainConfig
-from holdfast.train.methods import METHODS, Stage, stages_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PlannedStage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What a run will do. An episode count that nobody knows yet is None."""
 
     stream: str
@@ -54,6 +54,12 @@ class Plan:
         return asdict(self)
 
 
+def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
+    """The stages that a configuration makes of a stream."""
+    steps = [config.task_steps.get(name, config.steps) for name in stream.names]
+    return METHODS[config.method].stages(stream, steps, config.replay.frequency)
+
+
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from where they lie."""
     method = METHODS[config.method]
@@ -63,13 +69,13 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     return [stream.tasks[position] for stage in ahead for position in stage.learns]
 
 
-def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> Plan:
+def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> TrainingPlan:
     """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
     stages = stages_of(config, stream)
     learned = _learned(config, stages) if look else {}
     sizes = {entry.task.name: _size(entry, look, learned) for entry in stream.tasks}
     notes = tuple(_note(entry, learned) for entry in stream.tasks if look and not _header(entry).is_file())
-    return Plan(
+    return TrainingPlan(
         stream.name,
         config.method,
         config.folder,
@@ -159,7 +165,7 @@ def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int |
         return learned.get(entry.task.name, entry.task.demonstrations), 1
 
 
-def table(plan: Plan) -> Table:
+def table(plan: TrainingPlan) -> Table:
     """Render a plan for a person."""
     out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
     for heading in ("stage", "learns", "steps", "of them replay", "replay batch", "episodes kept after it"):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from holdfast.data.batches import Batch
-from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
+from holdfast.data.loader import Batch
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter

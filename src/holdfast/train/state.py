@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from holdfast.train.config import OptimConfig
+from holdfast.train.distributed.ranks import ALONE, Ranks
+from holdfast.train.distributed.shards import is_sharded, laid_out_like, read_shards, shard_names, whole, write_shards
 from holdfast.train.optim import Average, build_optimizer
-from holdfast.train.ranks import ALONE, Ranks
-from holdfast.train.shards import is_sharded, laid_out_like, read_shards, shard_names, whole, write_shards
 
 TENSORS, STEP = "training.safetensors", "state.json"
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.data.batches import Batch
-from holdfast.data.beside import prepare_beside
-from holdfast.data.source import IMAGES
+from holdfast.data.lerobot.source import IMAGES
+from holdfast.data.loader import Batch, prepare_on_copy_stream
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
+from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.device import send
-from holdfast.policies.parts import Part
 from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.parallel import Objective
+from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.optim import set_learning_rate
-from holdfast.train.parallel import Objective
-from holdfast.train.ranks import ALONE, Ranks
 from holdfast.train.state import TrainingState
 
 
@@ -62,7 +61,7 @@ class Stepper:
         losses = []
         for place, micro in enumerate(split(batch, parts)):
             number, rows = self._ranks.number * parts + place, len(micro["task"])
-            part = Part(number * rows, rows, optim.micro_batches * rows)
+            part = BatchSlice(number * rows, rows, optim.micro_batches * rows)
             seed = step_seed(self._config.seed, self._stage, state.step, 0, 0)
             ready = self.prepare(micro, seed, part)
             if not self._knows_elements:  # nor, then, parts: at least it shall not draw the same for every one
@@ -81,11 +80,11 @@ class Stepper:
         own = count.view(parts, -1).sum(1).float()
         return own / self._ranks.sum(own.sum()).clamp_min(1)
 
-    def prepare(self, batch: Batch, seed: int, part: Part | None = None) -> Batch:
+    def prepare(self, batch: Batch, seed: int, part: BatchSlice | None = None) -> Batch:
         """Move a batch, or part of one, to the device, augment its images, and run the policy's own preprocessing."""
-        return prepare_beside(self._device, self._prepare, batch, seed, part)
+        return prepare_on_copy_stream(self._device, self._prepare, batch, seed, part)
 
-    def _prepare(self, batch: Batch, seed: int, part: Part | None) -> Batch:
+    def _prepare(self, batch: Batch, seed: int, part: BatchSlice | None) -> Batch:
         moved = {
             key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for key, value in batch.items()

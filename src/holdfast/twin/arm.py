@@ -14,28 +14,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments.piper_x import ANCHORS, AXES, BASE, HAND_AXIS, PIPER_X_PAIR, TCP, TIP
 
-SIDES = ("left", "right")
 FINGERS = ("finger_1", "finger_2")
-EMBODIMENT = EMBODIMENTS["piper_x_pair"]
-BASE = {"left": np.array([0.0, 0.25, 0.10]), "right": np.array([0.0, -0.25, 0.10])}
-
-HAND_AXIS = np.array([0.99621, 0.0, 0.08698])  # at zero angles the hand points 5 degrees up
-ANCHORS = np.array(
-    [
-        [0.0, 0.0, 0.123],
-        [0.0, 0.0, 0.123],
-        [-0.28241, 0.0, 0.16158],
-        [-0.01261, 0.0, 0.20727],
-        [0.06177, 0.0, 0.21376],
-        [0.09664, 0.0, 0.21680],
-    ]
-)
-AXES = np.array([[0, 0, 1], [0, 1, 0], [0, 1, 0], [0, 1, 0], [0.08698, 0, -0.99621], HAND_AXIS])
-TIP = 0.1425  # from joint 6 to the fingertips, along the hand
-TCP = 0.128  # from joint 6 to the tool centre point, between the pads
-TCP_TO_TIP = TIP - TCP
 OPEN = 0.07  # opening at rest (m); the fingers can open further, to the embodiment's limit
 
 # Collision bits: 1 the world and its objects, 2 the left arm, 4 the right. An arm does not touch itself.
@@ -73,7 +54,7 @@ _GRIPPER = _Servo(1500, 40, 30, 0.05)
 
 def joint_names(side: str) -> tuple[str, ...]:
     """Names of an arm's six joints and of its gripper, as in the embodiment."""
-    return tuple(d.name.removesuffix(".pos") for d in EMBODIMENT.dimensions if d.arm == side)
+    return tuple(d.name.removesuffix(".pos") for d in PIPER_X_PAIR.dimensions if d.arm == side)
 
 
 def add_arm(spec: mujoco.MjSpec, side: str) -> None:
@@ -102,7 +83,7 @@ def quaternion(x: Any, y: Any, z: Any) -> np.ndarray:
 
 
 def _add_links(spec: mujoco.MjSpec, base: Any, side: str) -> list[Any]:
-    limits = [(d.lower, d.upper) for d in EMBODIMENT.dimensions if d.arm == side]
+    limits = [(d.lower, d.upper) for d in PIPER_X_PAIR.dimensions if d.arm == side]
     parent, anchor, links = base, np.zeros(3), []
     for name, point, axis, limit, servo in zip(joint_names(side), ANCHORS, AXES, limits, _SERVOS, strict=False):
         parent = parent.add_body(name=name, pos=point - anchor, gravcomp=1)
@@ -162,7 +143,7 @@ def _shape_hand(hand: Any, side: str, touch: dict[str, Any]) -> None:
 
 def _add_gripper(spec: mujoco.MjSpec, hand: Any, side: str, touch: dict[str, Any]) -> None:
     gripper = joint_names(side)[6]
-    limit = next((d.lower, d.upper) for d in EMBODIMENT.dimensions if d.arm == side and d.kind == "gripper")
+    limit = next((d.lower, d.upper) for d in PIPER_X_PAIR.dimensions if d.arm == side and d.kind == "gripper")
     fingers = [f"{side}_{finger}" for finger in FINGERS]
     for name, sign in zip(fingers, (1, -1), strict=True):
         finger = hand.add_body(name=name, gravcomp=1)

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from holdfast import rubric
-from holdfast.records import Task, Trial
+from holdfast.core.records import Task, Trial
 
 type Colour = tuple[int, int, int]
 

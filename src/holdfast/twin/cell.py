@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from holdfast.twin.arm import SIDES, add_arm, quaternion
+from holdfast.embodiments.piper_x import SIDES
+from holdfast.twin.arm import add_arm, quaternion
 
 CONTROL_HZ = 30
 SUBSTEPS = 8

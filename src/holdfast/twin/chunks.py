@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.env import CellEnv
 
 _ROBOT = EMBODIMENTS["piper_x_pair"]

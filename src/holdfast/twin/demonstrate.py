@@ -15,7 +15,7 @@ _cells: dict[str, CellEnv] = {}  # of this process: one at most, since each may 
 
 
 @dataclass(frozen=True)
-class Order:
+class RecordingOrder:
     """What to record. Layouts' seeds count up from `seed`; episodes are those of full score, in that order."""
 
     task: str
@@ -37,7 +37,7 @@ class Demonstration:
     frames: Path
 
 
-def demonstrate(order: Order, seed: int, folder: Path) -> Demonstration:
+def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration:
     """Let the expert demonstrate the layout of a seed, in a tempo and on paths of its own, and render what it sees."""
     env = _cell(order.task)
     env.reset(seed, order.level)

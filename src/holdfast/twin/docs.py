@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from holdfast.catalog import task as catalog_task
-from holdfast.records import Task
+from holdfast.core.records import Task
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.env import CellEnv
 from holdfast.twin.gym import gym_id

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast import rubric
-from holdfast.errors import unknown
-from holdfast.records import Trial
+from holdfast.core.errors import unknown
+from holdfast.core.records import Trial
 from holdfast.twin import cell
 from holdfast.twin.task import LEVELS, Spread
 from holdfast.twin.tasks import task_class

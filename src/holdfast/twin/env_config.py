@@ -11,8 +11,8 @@ from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.envs.configs import EnvConfig
 from lerobot.utils.constants import ACTION, OBS_IMAGES, OBS_STATE
 
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.gym import CAMERAS, TwinEnv
 from holdfast.twin.tasks import TASKS
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import mujoco
 import numpy as np
 
-from holdfast.twin import ik
-from holdfast.twin.arm import OPEN, SIDES
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.piper_x import SIDES
+from holdfast.twin.arm import OPEN
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.world import HOME, World
 

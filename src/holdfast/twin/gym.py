@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from holdfast.catalog import cameras
 from holdfast.catalog import task as catalog_task
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.tasks import TASKS
 
 CAMERAS = tuple(camera.name for camera in cameras())

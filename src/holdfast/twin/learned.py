@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.embodiment import EMBODIMENTS
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.pilot import Look, Pilot
 from holdfast.twin.chunks import Chunks
 from holdfast.twin.env import CellEnv

@@ -19,10 +19,10 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import HoldfastError
-from holdfast.processes import end_with_parent
-from holdfast.twin.demonstrate import Order
-from holdfast.twin.parts import (
+from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import end_with_parent
+from holdfast.twin.demonstrate import RecordingOrder
+from holdfast.twin.recording_shards import (
     FRAMES,
     finished_parts,
     join_parts,
@@ -54,7 +54,7 @@ class Recording:
 class Work:
     """A recording under way: what is asked for, the folder of its parts, and the dataset it becomes."""
 
-    order: Order
+    order: RecordingOrder
     folder: Path
     final: Path
 
@@ -78,7 +78,7 @@ class Work:
 
 
 def record(
-    orders: Sequence[Order],
+    orders: Sequence[RecordingOrder],
     output: Path,
     processes: int,
     report: Report = lambda task, kept, dropped: None,
@@ -182,7 +182,7 @@ def _enter(since: Any) -> None:
     end_with_parent()
 
 
-def _record_part(order: Order, work: Path, seeds: range, row: int) -> None:
+def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> None:
     record_part(order, work, seeds, partial(_count, row))
 
 
@@ -191,7 +191,7 @@ def _count(row: int, kept: bool) -> None:
         _since[2 * row + (not kept)] += 1
 
 
-def _check_worth(order: Order, kept: int, dropped: int) -> None:
+def _check_worth(order: RecordingOrder, kept: int, dropped: int) -> None:
     if dropped > max(_PATIENCE, kept):
         raise HoldfastError(
             f"The expert of {order.task} failed in {dropped} of {kept + dropped} layouts of level {order.level!r}; "
@@ -199,7 +199,7 @@ def _check_worth(order: Order, kept: int, dropped: int) -> None:
         )
 
 
-def _check_same(order: Order, begun: dict[str, Any], where: Path) -> None:
+def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> None:
     changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
     if changed:
         raise HoldfastError(

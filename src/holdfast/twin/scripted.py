@@ -13,16 +13,16 @@ import numpy as np
 
 from holdfast import rubric
 from holdfast.catalog import task as catalog_task
-from holdfast.embodiment import EMBODIMENTS
-from holdfast.errors import unknown
-from holdfast.records import Trial
+from holdfast.core.errors import unknown
+from holdfast.core.records import Trial
+from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
 
 _GRIPPERS = [i for i, d in enumerate(EMBODIMENTS["piper_x_pair"].dimensions) if d.kind == "gripper"]
 
 
-class Policy(Protocol):
+class ScriptedPolicy(Protocol):
     """Gives the action of each control step, and None when it is done."""
 
     def act(self) -> np.ndarray | None:
@@ -43,7 +43,7 @@ class Replay:
 class OpenGripper:
     """Another policy whose fingers stay open."""
 
-    def __init__(self, policy: Policy, opening: np.ndarray) -> None:
+    def __init__(self, policy: ScriptedPolicy, opening: np.ndarray) -> None:
         self._policy, self._opening = policy, opening
 
     def act(self) -> np.ndarray | None:
@@ -54,28 +54,28 @@ class OpenGripper:
         return action
 
 
-def expert(env: CellEnv, seed: int | None) -> Policy:
+def expert(env: CellEnv, seed: int | None) -> ScriptedPolicy:
     """The task's own scripts."""
     return Expert(env.world, env.task.scripts, seed)
 
 
-def noop(env: CellEnv, seed: int | None) -> Policy:
+def noop(env: CellEnv, seed: int | None) -> ScriptedPolicy:
     """Both arms hold still until the time is up."""
     return Replay([env.world.home] * env.task.max_steps)
 
 
-def blind(env: CellEnv, seed: int | None) -> Policy:
+def blind(env: CellEnv, seed: int | None) -> ScriptedPolicy:
     """The demonstration of the nominal layout, wherever the objects are."""
     return Replay(_nominal(env.task.name))
 
 
-def open_gripper(env: CellEnv, seed: int | None) -> Policy:
+def open_gripper(env: CellEnv, seed: int | None) -> ScriptedPolicy:
     """The expert with fingers that never close."""
     return OpenGripper(expert(env, seed), env.world.home[_GRIPPERS])
 
 
 # Each takes an environment just reset, and the seed that varies a demonstration or None.
-POLICIES: dict[str, Callable[[CellEnv, int | None], Policy]] = {
+POLICIES: dict[str, Callable[[CellEnv, int | None], ScriptedPolicy]] = {
     "expert": expert,
     "noop": noop,
     "blind": blind,
@@ -98,7 +98,7 @@ class Tally:
         return sum(score == 100 for score in self.scores)
 
 
-def run(env: CellEnv, policy: Policy) -> list[np.ndarray]:
+def run(env: CellEnv, policy: ScriptedPolicy) -> list[np.ndarray]:
     """Let a policy act until it is done or the time is up; returns what it did."""
     actions: list[np.ndarray] = []
     while not env.over and (action := policy.act()) is not None:

@@ -6,10 +6,12 @@ import numpy as np
 
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
-from holdfast.twin.scripted import Policy, run
+from holdfast.twin.scripted import ScriptedPolicy, run
 
 
-def contact_sheet(env: CellEnv, policy: Policy, moments: int = 5, size: tuple[int, int] = (240, 320)) -> np.ndarray:
+def contact_sheet(
+    env: CellEnv, policy: ScriptedPolicy, moments: int = 5, size: tuple[int, int] = (240, 320)
+) -> np.ndarray:
     """One row for each camera, one column for each of several moments from the first to the last control step.
 
     The environment must be freshly reset. The episode runs twice, because which moments to draw is known only after

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from holdfast.catalog import task as catalog_task
-from holdfast.records import Task
+from holdfast.core.records import Task
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.expert import Drivers, Scripts
 from holdfast.twin.world import World

@@ -11,15 +11,15 @@ import numpy as np
 
 from holdfast import rubric
 from holdfast.catalog import task as catalog_task
-from holdfast.data.source import IMAGES, Source, open_source
-from holdfast.errors import HoldfastError
-from holdfast.records import Task, Trial
+from holdfast.core.errors import HoldfastError
+from holdfast.core.film import Film
+from holdfast.core.records import Task, Trial
+from holdfast.data.lerobot.source import IMAGES, Source, open_source
 from holdfast.twin.board import board
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.env import CellEnv
-from holdfast.twin.film import Film
-from holdfast.twin.parts import read_notes
-from holdfast.twin.scripted import Policy
+from holdfast.twin.recording_shards import read_notes
+from holdfast.twin.scripted import ScriptedPolicy
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Moment:
     trial: Trial | None
 
 
-def moments(env: CellEnv, policy: Policy, size: tuple[int, int]) -> Iterator[Moment]:
+def moments(env: CellEnv, policy: ScriptedPolicy, size: tuple[int, int]) -> Iterator[Moment]:
     """A policy's episode in an environment just reset, from the first moment to the last."""
     yield _moment(env, size)
     while not env.over and (action := policy.act()) is not None:
@@ -60,7 +60,7 @@ def write_video(path: Path, task: Task, shown: Iterable[Moment]) -> Moment:
     return moment
 
 
-def show(env: CellEnv, policy: Policy, say: Callable[[str], None]) -> None:
+def show(env: CellEnv, policy: ScriptedPolicy, say: Callable[[str], None]) -> None:
     """Play an episode in MuJoCo's interactive viewer at its real pace, and say what is reached; needs a screen."""
     import mujoco.viewer
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from holdfast.errors import HoldfastError
-from holdfast.twin import ik
-from holdfast.twin.arm import EMBODIMENT, FINGERS, OPEN, SIDES, joint_names
+from holdfast.core.errors import HoldfastError
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.piper_x import PIPER_X_PAIR, SIDES
+from holdfast.twin.arm import FINGERS, OPEN, joint_names
 from holdfast.twin.cell import SUBSTEPS
 from holdfast.twin.views import Views
 
@@ -161,7 +162,7 @@ class World:
 
 
 def _home() -> np.ndarray:
-    home = np.empty(len(EMBODIMENT.dimensions))
+    home = np.empty(len(PIPER_X_PAIR.dimensions))
     for side, joints, gripper in zip(SIDES, _JOINTS, _GRIPPERS, strict=True):
         angles = ik.solve(side, HOME[side], ik.down())
         assert angles is not None

@@ -6,7 +6,7 @@ from lerobot.configs import NormalizationMode, PreTrainedConfig
 from lerobot.optim import AdamWConfig
 from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
 GROUPS = 4  # of the group normalization; they divide the width / 4 channels of the stem

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from lerobot.configs import FeatureType, PolicyFeature
 
-from holdfast.data.source import ACTION, IMAGES, STATE
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.modeling_nano import NanoPolicy

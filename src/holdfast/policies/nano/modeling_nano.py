@@ -12,13 +12,13 @@ from torch.nn import functional as F
 
 # Loading saved processors looks their steps up by name; importing the module registers ours.
 import holdfast.policies.nano.processor_nano  # noqa: F401
+from holdfast.core.errors import HoldfastError
 from holdfast.data.resize import Resize, scale
-from holdfast.errors import HoldfastError
+from holdfast.policies.batch_slice import BatchSlice, draw
+from holdfast.policies.cuda_graphs import CudaGraphs
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import NanoNetwork
-from holdfast.policies.parts import Part, draw
 from holdfast.policies.pipelines import mean_of_real
-from holdfast.policies.recorded import Recordings
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -75,11 +75,11 @@ class NanoPolicy(PreTrainedPolicy):
         stats = kwargs.get("dataset_stats") or {}
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
-        self._recordings: Recordings[Tensor] = Recordings()
+        self._recordings: CudaGraphs[Tensor] = CudaGraphs()
         self.reset()
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        self._recordings = Recordings()  # weights are about to move
+        self._recordings = CudaGraphs()  # weights are about to move
         return super()._apply(fn, recurse)
 
     @classmethod
@@ -117,7 +117,7 @@ class NanoPolicy(PreTrainedPolicy):
             ratio = quantile_range(state_q01, state_q99)[: self.action_dim] / quantile_range(action_q01, action_q99)
             self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
 
-    def loss_elements(self, batch: Batch, part: Part | None = None) -> Tensor:
+    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator, several for each observation, whose errors are

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from holdfast.policies.cuda_graphs import CudaGraphs
 from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pi05.weights import plain_state
-from holdfast.policies.recorded import Recordings
 
 
 class Actor:
@@ -17,7 +17,7 @@ class Actor:
         self.network = half_copy(network)
         if network.config.compile:  # the expert's layers are run 180 times, and half of their kernels fuse away
             self.network.compile_layers()
-        self._recordings: Recordings[Tensor] = Recordings()
+        self._recordings: CudaGraphs[Tensor] = CudaGraphs()
 
     def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
         """Actions, as of `Pi05Network.act`."""

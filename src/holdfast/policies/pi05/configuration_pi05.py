@@ -7,7 +7,7 @@ from lerobot.optim import AdamWConfig
 from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 from lerobot.utils.constants import ACTION, OBS_STATE
 
-from holdfast.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, unknown
 
 PALIGEMMA = "google/paligemma-3b-pt-224"
 RECOMPUTE = ("auto", "never", "always")

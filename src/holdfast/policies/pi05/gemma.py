@@ -211,7 +211,7 @@ class Gemma(nn.Module):
         self.norm = Norm(config.width).requires_grad_(False)
 
 
-class Expert(nn.Module):
+class ActionExpert(nn.Module):
     """The model that acts."""
 
     def __init__(self, config: Pi05FastConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 # Matrices of all layers, of what reads and of what acts.
 TARGETS = r".*layers\.\d+\.(self_attn\.(q|k|v|o|out)_proj|mlp\.(gate_proj|up_proj|down_proj|fc1|fc2))"

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 # Loading saved processors looks their steps up by name; importing the module registers ours.
 import holdfast.policies.pi05.processor_pi05  # noqa: F401
-from holdfast.errors import HoldfastError
-from holdfast.policies.parts import Part, draw
+from holdfast.core.errors import HoldfastError
+from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.pi05 import weights
 from holdfast.policies.pi05.acting import Actor
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
@@ -101,7 +101,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         """Forget the queued actions, at the start of an episode."""
         self._queue: deque[Tensor] = deque()
 
-    def loss_elements(self, batch: Batch, part: Part | None = None) -> Tensor:
+    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator.

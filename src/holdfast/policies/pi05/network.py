@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
-from holdfast.policies.pi05.gemma import Expert, ExpertLayer, Extent, Gemma, TimedNorm, extent, reading, waves
-from holdfast.policies.pi05.memory import Plan, plan, run
+from holdfast.policies.pi05.gemma import ActionExpert, ExpertLayer, Extent, Gemma, TimedNorm, extent, reading, waves
+from holdfast.policies.pi05.recompute import RecomputePlan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
 START_STD = 0.02  # of random weights, as in Gemma
@@ -36,13 +36,14 @@ class Pi05Network(nn.Module):
         self.config = config
         width = config.expert_width
         self.paligemma_with_expert = named(
-            paligemma=reading(VisionTower(config), Gemma(config), config), gemma_expert=named(model=Expert(config))
+            paligemma=reading(VisionTower(config), Gemma(config), config),
+            gemma_expert=named(model=ActionExpert(config)),
         )
         self.action_in_proj = nn.Linear(config.max_action_dim, width)
         self.action_out_proj = nn.Linear(width, config.max_action_dim)
         self.time_mlp_in = nn.Linear(width, width)
         self.time_mlp_out = nn.Linear(width, width)
-        self._plans: dict[tuple[int, int, int], Plan] = {}
+        self._plans: dict[tuple[int, int, int], RecomputePlan] = {}
 
     @property
     def vision(self) -> VisionTower:
@@ -60,9 +61,9 @@ class Pi05Network(nn.Module):
         return cast(Gemma, self.get_submodule("paligemma_with_expert.paligemma.model.language_model"))
 
     @property
-    def expert(self) -> Expert:
+    def expert(self) -> ActionExpert:
         """The action expert."""
-        return cast(Expert, self.get_submodule("paligemma_with_expert.gemma_expert.model"))
+        return cast(ActionExpert, self.get_submodule("paligemma_with_expert.gemma_expert.model"))
 
     @property
     def layers(self) -> list[nn.Module]:
@@ -158,9 +159,9 @@ class Pi05Network(nn.Module):
         angle = 2 * math.pi / period * time[:, None]
         return torch.cat([angle.sin(), angle.cos()], 1).float()
 
-    def _plan(self, rows: int, cameras: int, words: int) -> Plan:
+    def _plan(self, rows: int, cameras: int, words: int) -> RecomputePlan:
         if not (self.training and torch.is_grad_enabled()):
-            return Plan(0, 0)
+            return RecomputePlan(0, 0)
         key = rows, cameras, words
         if key not in self._plans:
             self._plans[key] = plan(self.config, self, *key)

@@ -13,7 +13,7 @@ from lerobot.processor import ProcessorStep, ProcessorStepRegistry
 from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS, OBS_STATE
 from torch import Tensor
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.policies.device import send
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language

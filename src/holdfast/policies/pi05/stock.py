@@ -15,7 +15,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from lerobot.configs import FeatureType, PolicyFeature, PreTrainedConfig
 from lerobot.policies.pi05.configuration_pi05 import PI05Config
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pi05.weights import FILE
 

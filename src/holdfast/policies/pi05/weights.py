@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from holdfast.errors import HoldfastError
+from holdfast.core.errors import HoldfastError
 
 FILE = "model.safetensors"
 PREFIX = "model."  # LeRobot's name for the network inside its policy

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from holdfast.twin.arm import SIDES
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import Zone
 from holdfast.twin.skills.single import is_down, pick_and_put, press, put, rests_on

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from holdfast.twin import ik
-from holdfast.twin.arm import SIDES
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.cell import CAMERAS, CONTROL_HZ
 from holdfast.twin.expert import Expert
 from holdfast.twin.skills.both import Assist, Carry, LiftPair, PlacePair, PressPair

@@ -9,8 +9,9 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 
-from holdfast.twin import cell, ik
-from holdfast.twin.arm import BASE
+from holdfast.embodiments import piper_x_ik as ik
+from holdfast.embodiments.piper_x import BASE
+from holdfast.twin import cell
 from holdfast.twin.skills.toys import ALIKE, COLOURS, NOUNS, TOYS, Prop, Sizes, Toy, add_toys, resize
 from holdfast.twin.world import World
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from holdfast.twin.arm import TCP_TO_TIP
+from holdfast.embodiments.piper_x import TCP_TO_TIP
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES
 from holdfast.twin.skills.skill import GRASPABLE, Skill, carry, grasp, lower, release, take

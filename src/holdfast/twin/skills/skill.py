@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from holdfast.twin import ik
+from holdfast.embodiments import piper_x_ik as ik
 from holdfast.twin.arm import OPEN
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES, Crowded, Playground

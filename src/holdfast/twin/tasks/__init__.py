@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holdfast.errors import unknown
+from holdfast.core.errors import unknown
 
 if TYPE_CHECKING:
     from holdfast.twin.task import TwinTask

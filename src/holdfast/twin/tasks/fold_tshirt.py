@@ -9,7 +9,7 @@ from itertools import zip_longest
 import mujoco
 import numpy as np
 
-from holdfast.twin.arm import SIDES
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.cloth import Cloth, Vertex, add_cloth, add_pinches
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.task import Scorer, Spread, TwinTask

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from holdfast.twin.arm import SIDES
+from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.objects import BOX, DRAWN, HIDDEN, SOLID, add_material, fixed_body, free_body
 from holdfast.twin.task import Scorer, Spread, TwinTask

@@ -11,7 +11,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from holdfast.records import Task
+from holdfast.core.records import Task
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.objects import (
     BOX,

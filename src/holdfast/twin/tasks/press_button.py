@@ -7,7 +7,7 @@ import math
 import mujoco
 import numpy as np
 
-from holdfast.twin.arm import TCP_TO_TIP
+from holdfast.embodiments.piper_x import TCP_TO_TIP
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.objects import BOX, CYLINDER, DRAWN, SOLID, add_material, fixed_body
 from holdfast.twin.task import Scorer, Spread, TwinTask

@@ -7,7 +7,7 @@ import math
 import mujoco
 import numpy as np
 
-from holdfast.records import Task
+from holdfast.core.records import Task
 from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.objects import BOX, DRAWN, SOLID, add_material, fixed_body, free_body
 from holdfast.twin.task import Scorer, Spread, TwinTask

@@ -1,0 +1,234 @@
+"""Who scores what: hands out attempts, takes marks, and turns finished sheets into ordinary trials.
+
+The first verdict on an attempt is its trial. What others say about the same video afterwards, and whatever people say
+about a video that the twin has scored, is a rating: kept on its sheet, compared, never counted as a second trial.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from holdfast.console.attempts import Attempt
+from holdfast.console.run_scores import RunScores
+from holdfast.console.sheets import Sheet, checked_mark
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.rubric import score
+from holdfast.runs.run import Run
+from holdfast.runs.trials import Trials
+
+RESERVED = 600.0  # seconds of silence after which an attempt is given to somebody else
+_RATERS = 2  # people asked about one video
+
+
+class RefusedError(HoldfastError):
+    """What a page sent cannot be taken, now or later; its text may be shown to the operator."""
+
+
+class Assignments:
+    """All runs that are scored together. Every call may be repeated: an event is known by its key."""
+
+    def __init__(self, runs: Sequence[Run], target: int, clock: Callable[[], float] = time.time) -> None:
+        """Open the runs' sheets, and write trials of verdicts that a kill left without one.
+
+        Args:
+            runs: Whose checkpoints are compared.
+            target: Trials wanted of each cell on the robot.
+            clock: Unix time.
+        """
+        names = [run.path.resolve().name for run in runs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials could not be told apart. Rename one.")
+        self._clock = clock
+        self._shelves = [RunScores(run, target, clock) for run in runs]
+        for shelf in self._shelves:
+            for sheet in shelf.sheets.all():
+                _settle(shelf, sheet)
+        self._ranks = {name: i for i, name in enumerate(dict.fromkeys(n for run in runs for n in run.names))}
+        self.refresh()
+
+    def close(self) -> None:
+        """Close the runs' files."""
+        for shelf in self._shelves:
+            shelf.sheets.close()
+
+    def refresh(self) -> None:
+        """Look at the folders and files again."""
+        self._places = {attempt.ticket: (shelf, attempt) for shelf in self._shelves for attempt in shelf.attempts()}
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Everything there is to score or was scored."""
+        return [attempt for _, attempt in self._places.values()]
+
+    def find(self, ticket: str) -> Attempt:
+        """The attempt of a ticket."""
+        if ticket not in self._places:
+            self.refresh()
+        if ticket not in self._places:
+            raise RefusedError("There is no such attempt here. Load the page again.")
+        return self._places[ticket][1]
+
+    def about(self, ticket: str) -> list[Sheet]:
+        """What everybody has said about an attempt."""
+        self.find(ticket)
+        return self._places[ticket][0].sheets.about(ticket)
+
+    def sheet(self, ticket: str, operator: str) -> Sheet:
+        """What one operator has said about an attempt."""
+        self.find(ticket)
+        return self._places[ticket][0].sheets.of(ticket, operator)
+
+    def of(self, operator: str) -> list[Sheet]:
+        """The sheets an operator has handed in, in the order in which that was done."""
+        sheets = [s for shelf in self._shelves for s in shelf.sheets.all() if s.operator == operator]
+        here = [sheet for sheet in sheets if sheet.stands and sheet.ticket in self._places]
+        return sorted(here, key=lambda sheet: sheet.verdicts[-1].when)
+
+    def next(self, operator: str, way: str) -> Attempt | None:
+        """What this operator does now: the sheet that lies open before him, or the next one."""
+        self.refresh()
+        here: Attempt | None = None
+        for sheet in self._open(operator):
+            shelf, attempt = self._places[sheet.ticket]
+            if here is None and attempt.way == way and not self._taken(attempt, operator):
+                here = attempt
+            else:
+                self._write(shelf, attempt, operator, "release")
+        if here:
+            return here
+        for attempt in self._queue(operator, way):
+            shelf = self._places[attempt.ticket][0]
+            with shelf.sheets.explained(), shelf.sheets.writing():
+                shelf.sheets.refresh()
+                free = not self._taken(attempt, operator)
+                if free:
+                    shelf.sheets.add(uuid.uuid4().hex, attempt.ticket, operator, "open", None)
+            if free:
+                shelf.sheets.refresh()
+                shelf.announce()
+                return attempt
+        return None
+
+    def tell(self, operator: str, ticket: str, key: str, kind: str, value: Any) -> Sheet:
+        """Write down one event of a sheet and return the sheet as it stands."""
+        if kind == "submit":
+            self.refresh()
+        attempt = self.find(ticket)
+        shelf = self._places[ticket][0]
+        sheet = shelf.sheets.of(ticket, operator)
+        if shelf.sheets.known(key):
+            return sheet
+        if kind not in ("submit", "withdraw", "undo"):
+            try:
+                value = checked_mark(attempt.task, kind, value)
+            except HoldfastError as error:
+                raise RefusedError(str(error)) from None
+        if sheet.state == "submitted" and kind != "withdraw":
+            raise RefusedError("This trial was saved already. Undo that before you change it.")
+        if sheet.state != "submitted" and kind == "withdraw":
+            raise RefusedError("This trial is not saved, so there is nothing to take back.")
+        if sheet.state == "released":
+            self._write(shelf, attempt, operator, "open")
+        self._write(shelf, attempt, operator, kind, value, key)
+        if kind in ("submit", "withdraw"):
+            _settle(shelf, sheet)
+            shelf.announce()
+        return sheet
+
+    def raters(self, attempt: Attempt) -> dict[str, tuple[str, ...]]:
+        """The milestones that each rater saw in an attempt; the twin's own scorer has the name ''."""
+        said = {s.operator: s.milestones for s in self.about(attempt.ticket) if s.stands and s.stands.trial["valid"]}
+        judged = attempt.judged
+        return said if judged is None else {judged.operator: judged.milestones, **said}
+
+    def scored(self, attempt: Attempt) -> bool:
+        """Whether an attempt has its trial, or was found not to be one."""
+        return attempt.judged is not None or any(sheet.stands for sheet in self.about(attempt.ticket))
+
+    def _open(self, operator: str) -> list[Sheet]:
+        """The sheets that lie open before an operator, the one he touched last first."""
+        sheets = [s for shelf in self._shelves for s in shelf.sheets.all() if s.operator == operator]
+        here = [sheet for sheet in sheets if sheet.state == "open" and sheet.ticket in self._places]
+        return sorted(here, key=lambda sheet: -sheet.touched)
+
+    def _queue(self, operator: str, way: str) -> Iterator[Attempt]:
+        """Unscored attempts first; then videos that lack an opinion of this operator.
+
+        On the robot one layout of one task is set up and tried with all checkpoints in random order before the next.
+        """
+        mine = [attempt for attempt in self.attempts if attempt.way == way]
+        fresh = [attempt for attempt in mine if not self.scored(attempt)]
+        yield from sorted(fresh, key=lambda a: (self._ranks[a.task.name] if a.layout else 0, a.layout or 0, a.ticket))
+        if way == "video":
+            seen = [(attempt, self.raters(attempt)) for attempt in mine if self.scored(attempt)]
+            again = [(sum(map(bool, by)), a.ticket, a) for a, by in seen if by and operator not in by]
+            yield from (attempt for people, _, attempt in sorted(again, key=lambda e: e[:2]) if people < _RATERS)
+
+    def _taken(self, attempt: Attempt, operator: str) -> bool:
+        others = [s for s in self.about(attempt.ticket) if s.operator != operator and s.state == "open"]
+        return any(self._clock() - sheet.touched < RESERVED for sheet in others)
+
+    def _write(
+        self, shelf: RunScores, attempt: Attempt, operator: str, kind: str, value: Any = None, key: str | None = None
+    ) -> None:
+        with shelf.sheets.explained(), shelf.sheets.writing():
+            shelf.sheets.refresh()
+            if kind in ("submit", "withdraw"):
+                value = self._verdict(shelf, attempt, operator, kind)
+            shelf.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
+        shelf.sheets.refresh()
+
+    def _verdict(self, shelf: RunScores, attempt: Attempt, operator: str, kind: str) -> dict[str, Any]:
+        sheet = shelf.sheets.of(attempt.ticket, operator)
+        if kind == "withdraw":
+            last = sheet.verdicts[-1]
+            taken_back = {**last.trial, "valid": False, "score": None, "notes": "withdrawn by the operator"}
+            return {"trial": taken_back, "counts": last.counts}
+        others = [s for s in self.about(attempt.ticket) if s.operator != operator]
+        rated = attempt.judged is not None or any(s.stands and s.stands.counts for s in others)
+        return {"trial": asdict(_trial(shelf, attempt, sheet)), "counts": attempt.way == "robot" or not rated}
+
+
+def _trial(shelf: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
+    """A finished sheet as an ordinary trial, scored by the rubric."""
+    reason = sheet.said("invalid", "")
+    order = [m.name for m in attempt.task.milestones]
+    reached = tuple(sorted(sheet.milestones, key=order.index))
+    final = sheet.said("final", True)
+    rollout = shelf.recording(attempt, sheet) if attempt.way == "robot" else None
+    return Trial(
+        task=attempt.task.name,
+        stage=attempt.stage,
+        milestones=reached,
+        penalties=sheet.penalties,
+        final=final,
+        source="operator",
+        notes="; ".join(filter(None, (f"invalid: {reason}" if reason else "", sheet.said("note", "")))),
+        run=attempt.run.path.resolve().name,
+        operator=sheet.operator,
+        times=sheet.times,
+        seconds=rollout.seconds if rollout else attempt.seconds or sheet.said("clock", 0.0),
+        score=None if reason else score(attempt.task, reached, sheet.penalties, final),
+        video=rollout.video if rollout else attempt.video,
+        policy=(rollout.policy if rollout else "") or attempt.policy,
+        normalization=(rollout.normalization if rollout else "") or attempt.normalization,
+        valid=not reason,
+    )
+
+
+def _settle(shelf: RunScores, sheet: Sheet) -> None:
+    """Write the trials that follow from a sheet's verdicts; those that are there already are not written again."""
+    verdicts = [verdict for verdict in sheet.verdicts if verdict.counts]
+    if not verdicts:
+        return
+    before: int | None = None
+    with Trials(shelf.run.trials) as trials:
+        for verdict in verdicts:
+            trial = Trial(**{**verdict.trial, "milestones": tuple(verdict.trial["milestones"])})
+            before = trials.add(replace(trial, when=verdict.when), supersedes=before)

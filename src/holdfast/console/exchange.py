@@ -1,0 +1,214 @@
+"""Trials as CSV, for spreadsheets and for scores that were taken on paper.
+
+A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. What is exported can be imported and
+exported again without a change; what is there already is not added twice.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Task, Trial
+from holdfast.rubric import score_trial
+from holdfast.runs.run import Run
+from holdfast.runs.trials import Trials
+
+COLUMNS = (
+    "run", "task", "stage", "when", "source", "operator", "seed", "level", "milestones", "penalties", "final", "valid",
+    "score", "seconds", "times", "notes", "video", "policy", "normalization",
+)  # fmt: skip
+_NEEDED = ("task", "stage", "when", "milestones")
+
+
+def export(runs: Sequence[Run], path: Path) -> int:
+    """Write the trials of these runs as they stand, in the order in which they were written; returns how many."""
+    _named(runs)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    count = 0
+    for run in runs:
+        with Trials(run.trials) as trials:
+            found = trials.all()
+        writer.writerows([run.path.resolve().name, *(_text(getattr(t, name)) for name in COLUMNS[1:])] for t in found)
+        count += len(found)
+    try:
+        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be written: {error.strerror}.") from None
+    return count
+
+
+def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
+    """Add the trials of a CSV file. All are checked before any is written. Returns how many there are, and were new."""
+    by_name = _named(runs)
+    found = _trials(by_name, path)
+    new = 0
+    for name, run in by_name.items():
+        with Trials(run.trials) as trials:
+            before = len(trials.all())
+            for trial in found:
+                if trial.run == name:
+                    trials.add(trial)
+            new += len(trials.all()) - before
+    return len(found), new
+
+
+def _named(runs: Sequence[Run]) -> dict[str, Run]:
+    by_name = {run.path.resolve().name: run for run in runs}
+    if len(by_name) < len(runs):
+        raise HoldfastError("Two runs have folders of one name, so a row could not say which it means. Rename one.")
+    return by_name
+
+
+def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            _check_header(header, path, len(runs) > 1)
+            rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise HoldfastError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
+    return [_trial(runs, path, line, header, row) for line, row in rows]
+
+
+def _check_header(header: list[str], path: Path, several: bool) -> None:
+    for name in header:
+        if name not in COLUMNS:
+            raise unknown(f"column in line 1 of {path}", name, COLUMNS)
+        if header.count(name) > 1:
+            raise HoldfastError(f"{path}, line 1: column {name!r} is there twice. Keep one.")
+    for name in (*_NEEDED, *(["run"] if several else [])):
+        if name not in header:
+            raise HoldfastError(f"{path}, line 1: column {name!r} is missing. Needed: {', '.join(_NEEDED)}.")
+
+
+class _FieldError(Exception):
+    """Something is wrong in one column."""
+
+    def __init__(self, column: str, problem: object) -> None:
+        super().__init__(str(problem))
+        self.column = column
+
+
+def _trial(runs: dict[str, Run], path: Path, line: int, header: list[str], row: list[str]) -> Trial:
+    if len(row) != len(header):
+        raise HoldfastError(f"{path}, line {line}: {len(row)} fields for {len(header)} columns.")
+    content = {name: field.strip() for name, field in zip(header, row, strict=True) if field.strip()}
+    try:
+        return _checked(_run(runs, content.pop("run", "")), {name: _value(name, content[name]) for name in content})
+    except _FieldError as error:
+        raise HoldfastError(f"{path}, line {line}, column {error.column!r}: {error}") from None
+
+
+def _run(runs: dict[str, Run], name: str) -> Run:
+    if not name and len(runs) == 1:
+        return next(iter(runs.values()))
+    if name not in runs:
+        raise _FieldError("run", unknown("run", name, runs))
+    return runs[name]
+
+
+def _value(column: str, text: str) -> Any:
+    try:
+        return _READ.get(column, str)(text)
+    except ValueError as error:
+        raise _FieldError(column, error) from None
+
+
+def _checked(run: Run, values: dict[str, Any]) -> Trial:
+    """The trial of a row, by the rules that the console follows too. Fields left empty have their usual values."""
+    if values.get("task") not in run.names:
+        raise _FieldError("task", unknown("task of the run", values.get("task", ""), run.names))
+    finished = [stage.number for stage in run.stages]
+    if values.get("stage") not in finished:
+        raise _FieldError("stage", unknown("finished stage", values.get("stage", ""), finished))
+    if not values.get("when"):
+        raise _FieldError("when", "a trial is known by its time; give Unix seconds or 2026-11-15T16:10:02.")
+    trial = Trial(**{"milestones": (), "source": "operator", **values, "run": run.path.resolve().name})
+    if trial.source == "operator" and not trial.operator:
+        raise _FieldError("operator", "the name of whoever scored is missing.")
+    score = _score(run.tasks[run.names.index(trial.task)], trial)
+    if not trial.valid:
+        return trial
+    if trial.score is not None and not math.isclose(trial.score, score, abs_tol=1e-6):
+        raise _FieldError("score", f"the rubric gives {score:g}, not {trial.score:g}. Leave it empty, or mend the row.")
+    return replace(trial, score=score) if trial.score is None else trial
+
+
+def _score(task: Task, trial: Trial) -> float:
+    names = [milestone.name for milestone in task.milestones]
+    for column, said in (("milestones", trial.milestones), ("times", trial.times)):
+        for name in said:
+            if name not in names:
+                raise _FieldError(column, unknown(f"milestone of {task.name!r}", name, names))
+    try:
+        return score_trial(task, trial)
+    except HoldfastError as error:
+        raise _FieldError("penalties", error) from None
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "; ".join(value)
+    if isinstance(value, dict):
+        return "; ".join(f"{name}={number!r}" for name, number in value.items())
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"must be a finite number, got {text!r}.")
+    return value
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"must be a whole number from 0, got {text!r}.")
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if text.lower() not in words:
+        raise ValueError(f"must be yes or no, got {text!r}.")
+    return words[text.lower()]
+
+
+def _time(text: str) -> float:
+    try:
+        return _finite(text)
+    except ValueError:
+        return datetime.fromisoformat(text).timestamp()
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
+
+
+def _counts(kind: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
+    def counts(text: str) -> dict[str, Any]:
+        pairs = [part.partition("=") for part in _list(text)]
+        return {name.strip(): kind(number.strip()) if equals else kind("1") for name, equals, number in pairs}
+
+    return counts
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "stage": _whole, "when": _time, "seed": _whole, "milestones": _list, "penalties": _counts(_whole), "final": _flag,
+    "valid": _flag, "score": _finite, "seconds": _finite, "times": _counts(_finite),
+}  # fmt: skip

@@ -1,0 +1,110 @@
+"""One run at the desk: its attempts as they are now, its sheets, and word to whoever drives the robot."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from holdfast.console.attempts import Attempt, Folder, Rollout
+from holdfast.console.sheets import Sheet, Sheets
+from holdfast.core.records import Task, Trial
+from holdfast.runs.run import FinishedStage, Run
+from holdfast.runs.trials import Trials
+
+FRESH = 2.0  # seconds for which a picture counts as live
+
+
+class RunScores:
+    """A run with its sheets."""
+
+    def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
+        """Open the run's sheets; `target` is the number of trials wanted of each cell on the robot."""
+        self.run, self._target, self._clock = run, target, clock
+        self._folder = Folder(run)
+        self.sheets = Sheets(run.path / "scoring.sqlite", clock)
+        self._slots: dict[str, Attempt] = {}
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Slots on the robot, and videos that are not of such a slot."""
+        self.sheets.refresh()
+        with Trials(self.run.trials) as file:
+            trials = file.all()
+        cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._folder.cells}
+        self._slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
+        rollouts = self._folder.rollouts()
+        claimed = self._claimed(rollouts)
+        filmed = [a for a in self._folder.filmed(rollouts, trials) if a.judged or a.video not in claimed]
+        yield from filmed
+        for (stage, task), slots in cells.items():
+            waiting = [a for a in filmed if (a.stage, a.task.name) == (stage, task) and not a.judged]
+            yield from self._needed(slots, len(waiting) + self._elsewhere(slots, trials))
+
+    def recording(self, attempt: Attempt, sheet: Sheet) -> Rollout | None:
+        """The newest rollout of a cell that was filmed while a sheet of it lay open."""
+        found = [r for r in self._folder.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
+        return max(found, key=lambda rollout: rollout.when, default=None)
+
+    def announce(self) -> None:
+        """Tell whoever drives the robot which checkpoints are wanted, in a file that the page never shows."""
+        waiting = [
+            {"ticket": a.ticket, "operator": s.operator, "task": a.task.name, "stage": a.stage, "layout": a.layout}
+            for a in self._slots.values()
+            for s in self.sheets.about(a.ticket)
+            if s.state == "open"
+        ]
+        file = self.run.path / "next.json"
+        if not waiting and not file.exists():
+            return
+        aside = file.with_suffix(".writing")
+        aside.write_text(json.dumps({"attempts": waiting}, indent=1) + "\n")
+        os.replace(aside, file)
+
+    def _slots_of(self, stage: FinishedStage, task: Task) -> list[Attempt]:
+        """The cell's slots: one per layout wanted, and another go at the layout of every attempt that was invalid."""
+        layouts = list(range(1, self._target + 1))
+        while True:
+            slots = list(self._folder.slots(stage, task, layouts))
+            again = [slot.layout or 0 for slot in slots if self._invalid(slot)]
+            if len(layouts) == self._target + len(again):
+                return slots
+            layouts = [*range(1, self._target + 1), *again]
+
+    def _invalid(self, slot: Attempt) -> bool:
+        verdicts = [sheet.stands for sheet in self.sheets.about(slot.ticket)]
+        return any(verdict and not verdict.trial["valid"] for verdict in verdicts)
+
+    def _elsewhere(self, slots: Sequence[Attempt], trials: Sequence[Trial]) -> int:
+        """Valid trials of operators that came another way: from videos, or from a file."""
+        own = {s.stands.when for slot in slots for s in self.sheets.about(slot.ticket) if s.stands}
+        cell = (slots[0].stage, slots[0].task.name) if slots else None
+        return sum(
+            (t.stage, t.task) == cell and t.source == "operator" and t.valid and t.when not in own for t in trials
+        )
+
+    def _needed(self, slots: Sequence[Attempt], spare: int) -> list[Attempt]:
+        """The slots that somebody began, and of the others as many as are still wanted."""
+        begun = [slot for slot in slots if any(s.state != "released" for s in self.sheets.about(slot.ticket))]
+        others = [slot for slot in slots if slot not in begun]
+        return begun + others[: max(0, len(others) - spare)]
+
+    def _claimed(self, rollouts: Sequence[Rollout]) -> set[str]:
+        """Videos of attempts that somebody scored as they happened, before the video was written."""
+        sheets = [(slot, sheet) for slot in self._slots.values() for sheet in self.sheets.about(slot.ticket)]
+        scored = [(slot, sheet.opened, sheet.stands.when) for slot, sheet in sheets if sheet.stands]
+        return {r.video for r in rollouts if any(self._during(r, *entry) for entry in scored)}
+
+    @staticmethod
+    def _during(rollout: Rollout, attempt: Attempt, start: float, end: float) -> bool:
+        same = (rollout.task, rollout.stage) == (attempt.task.name, attempt.stage)
+        return same and rollout.when + rollout.seconds >= start and rollout.when <= end
+
+
+def live(run: Run, now: float) -> Path | None:
+    """The picture that a rollout loop keeps writing, while it does."""
+    file = run.path / "live.jpg"
+    try:
+        return file if now - file.stat().st_mtime < FRESH else None
+    except OSError:
+        return None

@@ -1,0 +1,100 @@
+"""What a page may know: plain values without run, stage or weights, so that nobody can favour a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from holdfast.console.agreement import Pair, compare
+from holdfast.console.assignments import RESERVED, Assignments
+from holdfast.console.attempts import WAYS, Attempt
+from holdfast.console.sheets import Sheet
+from holdfast.rubric import awarded, score
+
+_RECENT = 12
+
+
+def attempt_view(desk: Assignments, attempt: Attempt, operator: str) -> dict[str, Any]:
+    """An attempt with its rubric, and what this operator has said about it."""
+    task = attempt.task
+    return {
+        "ticket": attempt.ticket,
+        "way": attempt.way,
+        "title": task.title,
+        "instruction": task.instruction,
+        "layout": attempt.layout,
+        "number": len(desk.of(operator)) + (desk.sheet(attempt.ticket, operator).state != "submitted"),
+        "panel": attempt.panel,
+        "final": task.final,
+        "milestones": [{"name": m.name, "text": m.text, "needs": list(m.needs)} for m in task.milestones],
+        "penalties": [{"name": p.name, "text": p.text, "value": p.value, "most": p.most} for p in task.penalties],
+        "sheet": sheet_view(attempt, desk.sheet(attempt.ticket, operator)),
+    }
+
+
+def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
+    """The marks that stand, and the score that the rubric gives them."""
+    final = sheet.said("final", True)
+    invalid = sheet.said("invalid", "")
+    return {
+        "ticket": attempt.ticket,
+        "state": sheet.state,
+        "marks": [{"kind": mark.kind, "value": mark.value} for mark in sheet.marks],
+        "awarded": list(awarded(attempt.task, sheet.milestones, final)),
+        "score": None if invalid else score(attempt.task, sheet.milestones, sheet.penalties, final),
+    }
+
+
+def progress_view(desk: Assignments, operator: str) -> dict[str, Any]:
+    """How much is done and how long the rest takes, judged by the sheets handed in so far; and the latest of them."""
+    done = desk.of(operator)
+    return {
+        "ways": {way: _progress(desk, way) for way in WAYS},
+        "mine": len(done),
+        "recent": [
+            {
+                "ticket": sheet.ticket,
+                "way": desk.find(sheet.ticket).way,
+                "number": number,
+                "title": desk.find(sheet.ticket).task.title,
+                "score": sheet.verdicts[-1].trial["score"],
+                "time": time.strftime("%H:%M", time.localtime(sheet.verdicts[-1].when)),
+            }
+            for number, sheet in list(enumerate(done, 1))[: -_RECENT - 1 : -1]
+        ],
+    }
+
+
+def _progress(desk: Assignments, way: str) -> dict[str, Any]:
+    attempts = [attempt for attempt in desk.attempts if attempt.way == way]
+    left = sum(not desk.scored(attempt) for attempt in attempts)
+    sheets = [sheet for attempt in attempts for sheet in desk.about(attempt.ticket) if sheet.stands]
+    took = [min(RESERVED, sheet.verdicts[-1].when - sheet.opened) for sheet in sheets]
+    return {
+        "done": len(attempts) - left,
+        "total": len(attempts),
+        "tasks": len({attempt.task.name for attempt in attempts}),
+        "twice": sum(sum(map(bool, desk.raters(attempt))) > 1 for attempt in attempts),
+        "seconds_left": left * sum(took) / len(took) if took else None,
+    }
+
+
+def agreement_view(desk: Assignments) -> list[dict[str, Any]]:
+    """Agreement of every two raters, as plain values."""
+    return [_pair(pair) for pair in pairs(desk)]
+
+
+def pairs(desk: Assignments) -> list[Pair]:
+    """Agreement of every two raters of the same videos."""
+    return compare([(a.task, desk.raters(a)) for a in desk.attempts if a.way == "video"])
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    rows = [("all milestones", pair.overall), *pair.milestones.items()]
+    return {
+        "raters": list(pair.raters),
+        "videos": pair.videos,
+        "rows": [
+            {"name": name, "count": a.count, "observed": a.observed, "kappa": a.kappa, "why": a.why} for name, a in rows
+        ],
+    }

@@ -1,0 +1,153 @@
+"""Folders that are either whole or not there: written aside, hashed, synced, renamed; verified before they are used."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.core.errors import HoldfastError
+
+MANIFEST = "manifest.json"
+
+
+class Writers(Protocol):
+    """Processes that write one folder together. The first does what is done once."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the first."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Ends when all have ended it; an error of one is an error of all."""
+
+
+class _OneWriter:
+    first = True
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: Writers | None = None) -> None:
+    """Let `fill` write into a temporary folder, then make it appear as `folder` in one step.
+
+    Args:
+        folder: Where the checkpoint is to be.
+        fill: Writes the files.
+        needed: Bytes they will take, if known; checked against the free space first.
+        writers: All of them call `fill`; the first does the rest. None: this process is alone.
+    """
+    writers = writers or _OneWriter()
+    temporary = folder.with_name(f".writing-{folder.name}")
+    try:
+        with writers.together():
+            if writers.first:
+                _make_room(temporary, needed)
+        with writers.together():
+            fill(temporary)
+        with writers.together():
+            if writers.first:
+                _write_manifest(temporary)
+                _replace(temporary, folder)
+    except Exception as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if _means_full(error):
+            raise HoldfastError(
+                f"The disk is full: {folder} could not be written ({error}). The last good checkpoint is untouched. "
+                "Free some space and run the same command again."
+            ) from None
+        raise
+
+
+def verify(folder: Path) -> str | None:
+    """Say what is wrong with a checkpoint, or None when every file is there with the bytes that were written."""
+    try:
+        manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
+        for name, digest in manifest.items():
+            if file_hash(folder / name) != digest:
+                return f"{name} does not have the bytes that were written"
+        return None
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except (OSError, ValueError, AttributeError) as error:
+        return f"its manifest cannot be read ({error})"
+
+
+def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
+    """The newest sound `step-*` checkpoint below `folder`; damaged ones are named and passed over."""
+    for candidate in sorted(folder.glob("step-*"), reverse=True):
+        problem = verify(candidate)
+        if problem is None:
+            return candidate
+        say(f"Checkpoint {candidate} is damaged: {problem}. Going back to what was saved before it.")
+    return None
+
+
+def step(folder: Path) -> int:
+    """The step a `step-*` checkpoint was written at."""
+    return int(folder.name.removeprefix("step-"))
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Delete all but the newest `keep` checkpoints, and what kills left half-written."""
+    for old in [*sorted(folder.glob("step-*"))[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _make_room(temporary: Path, needed: int) -> None:
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    free = shutil.disk_usage(temporary.parent).free
+    if free < needed:
+        raise OSError(errno.ENOSPC, f"{needed / 2**20:.0f} MiB needed, {free / 2**20:.0f} MiB free")
+    temporary.mkdir()
+
+
+def _write_manifest(folder: Path) -> None:
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    for path in files:
+        _sync(path)
+    content = {str(p.relative_to(folder)): file_hash(p) for p in files}
+    (folder / MANIFEST).write_text(json.dumps(content, indent=1))
+    _sync(folder / MANIFEST)
+    for directory in {p.parent for p in files} | {folder}:
+        _sync(directory)
+
+
+def _replace(new: Path, folder: Path) -> None:
+    # A folder cannot be renamed over another: the old one steps aside first. A kill in between leaves none,
+    # which costs the steps since the checkpoint before, never their result.
+    old = folder.with_name(f".old-{folder.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _means_full(error: Exception) -> bool:
+    # safetensors reports a full disk in an error of its own, with the number only in the text.
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "errno", None) in full or "No space left" in str(error) or "os error 28" in str(error)

@@ -1,0 +1,1 @@
+"""Decoded frames on disk, shared between runs."""

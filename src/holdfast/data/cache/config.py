@@ -1,0 +1,41 @@
+"""Where decoded frames are kept, and how. Light to import: every command that shows its flags reads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError, unknown
+
+FORMATS = ("auto", "raw", "jpeg")
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    """The frame cache: every video is decoded once, resized to what the policy reads, and shared between runs."""
+
+    # Folder of all caches; empty means $HOLDFAST_CACHE or ~/.cache/holdfast/frames. `holdfast cache ls` shows it.
+    root: str = ""
+    # raw: pixels as decoded, the fastest; jpeg: a fifth of the disk; auto: raw where it takes at most half of the free
+    # disk and 256 GiB. A run keeps to the format it began with.
+    format: str = "auto"
+    # Processes that build a cache, and threads that check it; 0 means one per core.
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise unknown("--cache.format", self.format, FORMATS)
+        if self.workers < 0:
+            raise HoldfastError(f"--cache.workers must be at least 0, got {self.workers}.")
+
+    @property
+    def folder(self) -> Path:
+        """Where the caches lie."""
+        chosen = self.root or os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames"
+        return Path(chosen).expanduser()
+
+    @property
+    def parallel(self) -> int:
+        """How many build and check side by side."""
+        return self.workers or os.cpu_count() or 1

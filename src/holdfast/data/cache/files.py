@@ -1,0 +1,137 @@
+"""The files of one frame cache, and whether their bytes are still those that were written.
+
+    cache.json      what the cache holds (its Spec), and the checksums of the numbers
+    blocks.jsonl    one line per finished block and camera: where it lies, and its checksum
+    state.npy action.npy episodes.npy
+    <camera>.raw    uint8 (frames, 3, height, width)
+    <camera>.jpeg   blocks in any order, each the lengths of its images (uint32) followed by the images
+
+A block counts only with its line, which is written after it; so a build that was killed goes on where it stopped, and
+a damaged block loses its line and is built again alone. Checksums are CRC-32 (zlib, 3 GB/s a core): they guard against
+disks, not against people.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
+from holdfast.data.cache.listing import HEADER, JOURNAL, LOCK
+from holdfast.data.cache.spec import Spec
+
+_PIECE = 8 * 2**20  # bytes read at once
+
+
+@dataclass(frozen=True)
+class Block:
+    """A finished block of one camera: bytes offset..offset+size of the camera's file."""
+
+    camera: str
+    number: int
+    offset: int
+    size: int
+    crc: int
+
+
+class CacheFiles:
+    """One cache's folder."""
+
+    def __init__(self, root: Path, spec: Spec) -> None:
+        self.spec = spec
+        self.folder = root / spec.key
+
+    def pixels(self, camera: str) -> Path:
+        """The file of a camera's images."""
+        return self.folder / f"{camera}.{self.spec.format}"
+
+    @contextmanager
+    def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
+        """Keep other builders out; calls `waiting` when another is at work. The lock goes with the process."""
+        while True:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                file = (self.folder / LOCK).open("w")
+            except OSError as error:
+                raise HoldfastError(
+                    f"The frame cache {self.folder.parent} cannot be written ({error.strerror}). "
+                    "Name another folder with --cache.root or $HOLDFAST_CACHE."
+                ) from None
+            with file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    waiting()
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_nlink:  # else the cache was removed meanwhile, lock and all
+                    yield
+                    return
+
+    def write_numbers(self, state: np.ndarray, action: np.ndarray, episodes: np.ndarray) -> None:
+        """Write header and numbers, unless they are there already, byte for byte."""
+        content: dict[str, Any] = {"spec": self.spec.to_json(), "numbers": {}}
+        for name, values in (("state", state), ("action", action), ("episodes", episodes)):
+            values = np.ascontiguousarray(values)
+            content["numbers"][name] = zlib.crc32(values)
+            path = self.folder / f"{name}.npy"
+            if not _holds(path, values):
+                np.save(path.with_suffix(".writing.npy"), values)
+                path.with_suffix(".writing.npy").rename(path)
+        write_text(self.folder / HEADER, json.dumps(content, indent=1))
+
+    def read_blocks(self) -> dict[tuple[str, int], Block]:
+        """Every block that was finished, by camera and number. A line that a kill tore is passed over."""
+        found: dict[tuple[str, int], Block] = {}
+        path = self.folder / JOURNAL
+        for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+            try:
+                block = Block(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            found[block.camera, block.number] = block
+        return found
+
+    def forget(self, keep: Iterable[Block]) -> None:
+        """Leave only lines of these blocks."""
+        write_text(self.folder / JOURNAL, "".join(json.dumps(asdict(block)) + "\n" for block in keep))
+
+    def finished(self, block: Block) -> None:
+        """Write a block's line."""
+        with (self.folder / JOURNAL).open("a") as file:
+            file.write(json.dumps(asdict(block)) + "\n")
+
+    def is_sound(self, block: Block) -> bool:
+        """Whether a block has the bytes that were written."""
+        try:
+            with self.pixels(block.camera).open("rb", buffering=0) as file:
+                file.seek(block.offset)
+                crc, left = first_crc(block.camera, block.number), block.size
+                piece = memoryview(bytearray(min(_PIECE, left)))
+                while left and (count := file.readinto(piece[: min(left, _PIECE)])):
+                    crc, left = zlib.crc32(piece[:count], crc), left - count
+        except (OSError, ValueError, TypeError):  # no such place: the line itself is damaged
+            return False
+        return not left and crc == block.crc
+
+
+def first_crc(camera: str, number: int) -> int:
+    """What a block's checksum begins with, so that no block passes for another whose line was damaged."""
+    return zlib.crc32(f"{camera} {number}".encode())
+
+
+def _holds(path: Path, values: np.ndarray) -> bool:
+    try:
+        stored = np.load(path)
+    except (OSError, ValueError, EOFError):
+        return False
+    return stored.dtype == values.dtype and stored.shape == values.shape and bool((stored == values).all())

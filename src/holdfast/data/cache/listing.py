@@ -1,0 +1,71 @@
+"""All frame caches of a folder: what each holds, how large it is, when it was last used. Light to import."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+
+HEADER, JOURNAL, LOCK, QUANTILES = "cache.json", "blocks.jsonl", ".lock", "quantiles"
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """One cache as it lies on disk. `used` is in seconds since 1970; `whole` is false while it is being built."""
+
+    key: str
+    dataset: str
+    images: str
+    format: str
+    frames: int
+    bytes: int
+    used: float
+    whole: bool
+
+
+def list_caches(root: Path) -> list[Shelved]:
+    """Every cache below `root`, the one used last first; a folder whose header is damaged is listed as unknown."""
+    found = [_look(header.parent) for header in root.glob(f"*/{HEADER}")]
+    return sorted(found, key=lambda cache: -cache.used)
+
+
+def remove_cache(root: Path, key: str) -> None:
+    """Delete a cache. A run that reads it keeps what it has mapped; one that builds it is left alone."""
+    folder = root / key
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HoldfastError(
+                f"Frame cache {key} is being built by another process. Wait for it or stop it."
+            ) from None
+        (folder / HEADER).unlink(missing_ok=True)  # first, so that a kill leaves no cache that looks whole
+        shutil.rmtree(folder)
+
+
+def remove_quantiles(root: Path) -> None:
+    """Forget all remembered statistics."""
+    shutil.rmtree(root / QUANTILES, ignore_errors=True)
+
+
+def say_size(size: int) -> str:
+    """Bytes in words."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+
+
+def _look(folder: Path) -> Shelved:
+    size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
+    used = (folder / HEADER).stat().st_mtime
+    try:
+        spec = json.loads((folder / HEADER).read_text())["spec"]
+        sizes = dict.fromkeys(f"{width}x{height}" for height, width in spec["cameras"].values())
+        lines = (folder / JOURNAL).read_text().count("\n") if (folder / JOURNAL).exists() else 0
+        whole = lines >= len(spec["blocks"]) * len(spec["cameras"])
+        images = f"{len(spec['cameras'])} x {', '.join(sizes)}"
+        return Shelved(folder.name, spec["dataset"], images, spec["format"], spec["frames"], size, used, whole)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Shelved(folder.name, "unknown", "", "", 0, size, used, False)

@@ -1,0 +1,61 @@
+"""Statistics of a task as its samples enter normalization, measured once and remembered beside the frame cache.
+
+LeRobot's stored quantiles are means of the episodes' quantiles and may be far from the dataset's; these come from the
+numbers themselves. They are remembered under everything they depend on, with a digest: a flipped bit would change the
+meaning of every action.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.core.files import write_text
+from holdfast.data.cache.listing import QUANTILES
+from holdfast.data.lerobot.source import ACTION, STATE
+from holdfast.data.lesson import Layout, Lesson
+from holdfast.norm.stats import CAPACITY, RunningStats
+from holdfast.norm.strategies import Space
+
+VERSION = 1  # raise it when the same numbers would be measured differently
+
+
+def measure(lesson: Lesson, layout: Layout) -> Space:
+    """Statistics of one task, in one pass over its numbers."""
+    running = {STATE: RunningStats(), ACTION: RunningStats()}
+    for feature, values in lesson.blocks(layout):
+        running[feature].update(values)
+    return Space(running[STATE].finish(), running[ACTION].finish())
+
+
+def recall(lesson: Lesson, layout: Layout, root: Path) -> Space:
+    """The same, taken from an earlier run's file below `root` if there is a sound one."""
+    file = root / QUANTILES / f"{_key(lesson, layout)}.json"
+    try:
+        stored = json.loads(file.read_text())
+        if stored["digest"] == _digest(stored["space"]):
+            return Space.from_json(stored["space"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not measured yet, or damaged
+    space = measure(lesson, layout)
+    content = space.to_json()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps({"dataset": lesson.source.dataset, "digest": _digest(content), "space": content}))
+    return space
+
+
+def _key(lesson: Lesson, layout: Layout) -> str:
+    source = lesson.source
+    arrays = (source.state, source.action, source.starts, source.ends)
+    checks = [zlib.crc32(np.ascontiguousarray(values)) for values in arrays]
+    view = [layout.action, layout.relative.tolist(), lesson.active.tolist(), lesson.hold]
+    return _digest([VERSION, CAPACITY, source.fingerprint, source.names, checks, view])[:20]
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""Checks of what the cameras recorded: videos that lost frames, and pictures that show nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import numpy as np
+
+from holdfast.core.errors import HoldfastError
+from holdfast.data.doctor.findings import Expected, Finding, Severity, say_delete, say_episodes
+from holdfast.data.lerobot.source import IMAGES, Camera, Source
+
+FAULTS: dict[str, tuple[Severity, str, str]] = {
+    "unreadable": (
+        "error",
+        "Images of these episodes cannot be decoded.",
+        "Restore the file from where it came from, or delete its episodes; training would stop at the first of them.",
+    ),
+    "uniform-camera": (
+        "error",
+        "Every image looked at is black or of one colour.",
+        "Was the lens covered or the camera unplugged? Record again, or remove the camera from every task's dataset.",
+    ),
+    "constant-camera": (
+        "warning",
+        "The images do not change at all from the beginning of the episode to its end.",
+        "Look at the video: a camera that hangs teaches nothing. It is fine only if it really sees nothing move.",
+    ),
+    "camera-size": (
+        "error",
+        "The images have another size than meta/info.json says.",
+        "Correct the camera's shape in meta/info.json, or encode the video again.",
+    ),
+}
+_RESTS = 0.01  # rad or m
+
+
+def lost_frames(source: Source, expected: Expected) -> Iterator[Finding]:
+    """Frames of the videos against rows of the tables.
+
+    A frame that the encoder dropped while recording leaves only a warning in a log and shifts all images behind it.
+    """
+    source = source.raw
+    for camera in source.cameras:
+        if camera.kind == "video":
+            wrong = _wrong_episodes(source, camera)
+            if wrong:
+                detail = "The video of these episodes does not have as many frames as the table has rows: "
+                detail += ", ".join(f"{shown} for {rows}" for shown, rows in list(wrong.values())[:5]) + "."
+                advice = f"Images and actions do not belong together. {say_delete(source, wrong)}"
+                where = f"{camera.key}, {say_episodes(wrong)}"
+                yield Finding("error", source.dataset, "video-frames", where, detail, advice)
+            yield from _wrong_files(source, camera)
+
+
+def _wrong_episodes(source: Source, camera: Camera) -> dict[int, tuple[int, int]]:
+    begin, end = (np.array(source.episodes[f"videos/{camera.key}/{edge}_timestamp"]) for edge in ("from", "to"))
+    shown = np.rint((end - begin) * source.fps).astype(int)
+    rows = source.lengths
+    return {e: (int(shown[e]), rows[e]) for e in range(len(rows)) if shown[e] != rows[e]}
+
+
+def _wrong_files(source: Source, camera: Camera) -> Iterator[Finding]:
+    needed: dict[Path, float] = {}
+    for episode, seconds in enumerate(source.episodes[f"videos/{camera.key}/to_timestamp"]):
+        path = source.video_path(camera, episode)
+        needed[path] = max(needed.get(path, 0), seconds)
+    for path, seconds in needed.items():
+        where = f"{camera.key}, {path.relative_to(source.root)}"
+        try:
+            frames, rate = _count(path)
+        except (av.FFmpegError, IndexError) as error:
+            yield Finding(
+                "error", source.dataset, "unreadable", where, f"Not a video: {error}.", FAULTS["unreadable"][2]
+            )
+            continue
+        if frames != round(seconds * source.fps):
+            detail = f"The file holds {frames} frames, its episodes need {round(seconds * source.fps)}."
+            advice = "Images and actions do not belong together. Fetch the file again, or record its episodes again."
+            yield Finding("error", source.dataset, "video-frames", where, detail, advice)
+        if frames > 1 and abs(rate / source.fps - 1) > 0.01:
+            detail = f"The video runs at {rate:.4g} frames per second, info.json says {source.fps:g}."
+            advice = "Correct fps in meta/info.json if that is wrong; else encode the video again, frame by frame."
+            yield Finding("error", source.dataset, "wrong-fps", where, detail, advice)
+
+
+def _count(path: Path) -> tuple[int, float]:
+    """Frames and frames per second of a video, from its index where it has one."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        frames = stream.frames or sum(packet.size > 0 for packet in container.demux(stream))
+        rate = float(stream.average_rate or 0)
+    return frames, rate
+
+
+def blind_cameras(source: Source, expected: Expected) -> Iterator[Finding]:
+    """A few images of every camera; first, middle and last episode stand for all, so that it stays quick."""
+    source = source.raw
+    count = len(source.starts)
+    for camera in source.cameras:
+        faults: dict[str, list[int]] = {}
+        for episode in sorted({0, count // 2, count - 1}):
+            fault = _look(source, camera, episode)
+            if fault and not (fault == "constant-camera" and _on_resting_arm(source, camera, episode)):
+                faults.setdefault(fault, []).append(episode)
+        for fault, episodes in faults.items():
+            severity, detail, advice = FAULTS[fault]
+            yield Finding(severity, source.dataset, fault, f"{camera.key}, {say_episodes(episodes)}", detail, advice)
+
+
+def _on_resting_arm(source: Source, camera: Camera, episode: int) -> bool:
+    """Whether a camera is named after an arm that rests, as right_wrist and right_joint_1 are: it may see no motion."""
+    words = set(camera.key.removeprefix(IMAGES).split("_"))
+    own = [i for i, name in enumerate(source.names) if words & set(name.split("_"))]
+    states = source.state[source.starts[episode] : source.ends[episode], own]
+    return bool(own) and float(np.ptp(states, axis=0).max()) < _RESTS
+
+
+def _look(source: Source, camera: Camera, episode: int) -> str | None:
+    frames = np.unique(np.linspace(source.starts[episode], source.ends[episode] - 1, 5).round().astype(int))
+    try:
+        images = source.images(camera, frames).numpy()
+    except HoldfastError:
+        return "unreadable"
+    if images.shape[2:] != (camera.height, camera.width):
+        return "camera-size"
+    if images.std(axis=(2, 3)).max() < 2:
+        return "uniform-camera"
+    # A lossy codec gives a still picture back with a few pixels changed; a sensor's noise alone is well above this.
+    change = np.abs(images[1:].astype(np.int16) - images[0]).mean() if len(frames) > 1 else np.inf
+    return "constant-camera" if change < 0.02 else None

@@ -1,0 +1,1 @@
+"""LeRobot datasets on disk: reading, writing, copying, converting."""

@@ -1,0 +1,131 @@
+"""The files of a LeRobot v3 folder: header, table of episodes, tables of frames. Read and checked, nothing more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.core.errors import HoldfastError
+
+STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+
+
+@dataclass(frozen=True)
+class Camera:
+    """One camera of a dataset; `kind` is how LeRobot stores it: video files, or PNG bytes in the tables."""
+
+    key: str
+    height: int
+    width: int
+    kind: str
+
+
+def read_info(root: Path) -> dict[str, Any]:
+    """The header, checked for what training cannot do without."""
+    path = root / "meta" / "info.json"
+    try:
+        info = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise HoldfastError(f"{root} is not a LeRobot dataset: {path} is missing.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"{path} is not readable JSON ({error}).") from None
+    if not isinstance(info, dict) or not isinstance(info.get("features"), dict):
+        raise HoldfastError(f"{path} describes no features; it is not the header of a LeRobot dataset.")
+    version = str(info.get("codebase_version", "none"))
+    if not version.startswith("v3"):
+        raise HoldfastError(
+            f"{root} has dataset version {version}; v3.0 is needed. Convert it once with "
+            f"`holdfast import dataset {root} --output={root}_v30`, which leaves it as it is."
+        )
+    if not info.get("total_episodes"):
+        raise HoldfastError(f"Dataset {root} is empty: it has no episode. Record at least one demonstration.")
+    for key in (STATE, ACTION):
+        if key not in info["features"]:
+            raise HoldfastError(f"Dataset {root} has no feature {key!r}; it has {sorted(info['features'])}.")
+    if not info.get("fps") or info["fps"] <= 0:
+        raise HoldfastError(f"Dataset {root} states {info.get('fps')!r} frames per second.")
+    return info
+
+
+def read_cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
+    """The colour cameras a header declares."""
+    cameras = []
+    for key, feature in info["features"].items():
+        if feature["dtype"] in ("video", "image") and not _is_depth(feature):
+            names = feature.get("names") or ("height", "width", "channels")
+            shape = dict(zip(names, feature["shape"], strict=False))
+            if not {"height", "width"} <= set(shape):
+                raise HoldfastError(f"Camera {key} of dataset {root} has shape {feature['shape']} named {list(names)}.")
+            cameras.append(Camera(key, shape["height"], shape["width"], feature["dtype"]))
+    if not cameras:
+        raise HoldfastError(f"Dataset {root} has no camera; a policy that sees needs at least one.")
+    return tuple(cameras)
+
+
+def _is_depth(feature: dict[str, Any]) -> bool:
+    """Whether a camera measures distances; older recorders said so in other places."""
+    info, older = feature.get("info") or {}, feature.get("video_info") or {}
+    return bool(info.get("is_depth_map") or info.get("video.is_depth_map") or older.get("video.is_depth_map"))
+
+
+def read_names(root: Path, info: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the action dimensions, invented where the recorder gave none."""
+    feature = info["features"][ACTION]
+    names = feature.get("names")
+    if isinstance(names, dict):  # older recorders nest them: {"motors": [...]}
+        names = [name for group in names.values() for name in group]
+    if not names:
+        names = [f"dimension_{i}" for i in range(feature["shape"][0])]
+    if len(names) != feature["shape"][0]:
+        raise HoldfastError(f"Dataset {root} names {len(names)} action dimensions but declares {feature['shape'][0]}.")
+    return tuple(names)
+
+
+def read_episodes(root: Path) -> dict[str, list[Any]]:
+    """Columns of the table of episodes, in the episodes' order."""
+    table = _concat(root, "meta/episodes", None)
+    # Statistics fill most of the table, and LeRobot's quantiles are not the dataset's.
+    table = table.select([c for c in table.column_names if not c.startswith("stats/")]).sort_by("episode_index")
+    return {name: table[name].to_pylist() for name in table.column_names}
+
+
+def read_tables(root: Path, columns: list[str]) -> pa.Table:
+    """Columns of the frames' tables, all files in order."""
+    return _concat(root, "data", columns)
+
+
+def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
+    paths = sorted((root / folder).rglob("*.parquet"))
+    if not paths:
+        raise HoldfastError(f"Dataset {root} has no table under {folder}/. Was it finalized after recording?")
+    tables = []
+    for path in paths:
+        try:
+            tables.append(pq.read_table(path, columns=columns))
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).split("\n")[0]
+            raise HoldfastError(f"{path} is truncated or damaged ({reason}). Restore it or record again.") from None
+    return pa.concat_tables(tables)
+
+
+def matrix(root: Path, table: pa.Table, key: str, check_values: bool) -> np.ndarray:
+    """A feature as (frames, dimensions) float32."""
+    column = table[key].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0)
+    # A feature of one number is stored as plain floats, not as lists of one.
+    flat = column.flatten() if pa.types.is_nested(column.type) else column
+    values = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
+    if check_values and not np.isfinite(values).all():
+        row, dimension = np.argwhere(~np.isfinite(values))[0]
+        raise HoldfastError(
+            f"Dataset {root} holds NaN or infinite values in {key} (first at frame {row}, dimension {dimension}). "
+            f"Run `holdfast doctor {root}` for the list of episodes and how to delete them."
+        )
+    return values

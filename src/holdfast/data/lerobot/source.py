@@ -1,0 +1,230 @@
+"""The only door to a dataset: opens LeRobot v3 folders (or hub ids), checks them, and logs that they were opened.
+
+Numbers and videos are read straight from the documented layout, because importing LeRobot costs a quarter of a minute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.folder import (
+    ACTION,
+    IMAGES,
+    STATE,
+    Camera,
+    matrix,
+    read_cameras,
+    read_episodes,
+    read_info,
+    read_names,
+    read_tables,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+_ENDS = 2**16  # bytes of a video, at its beginning and its end, that count for the fingerprint
+
+type Opened = Callable[[str, Path], None]  # is told a dataset's name and folder
+
+__all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "open_source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One dataset, opened. Frames are numbered through all its episodes; episode e is starts[e]..ends[e]-1."""
+
+    dataset: str
+    root: Path
+    fps: float
+    names: tuple[str, ...]
+    cameras: tuple[Camera, ...]
+    state: np.ndarray  # (frames, dimensions) float32
+    action: np.ndarray
+    timestamps: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    info: dict[str, Any]
+    episodes: dict[str, list[Any]]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Frames of every episode."""
+        return [int(n) for n in self.ends - self.starts]
+
+    def frames_of(self, episodes: list[int] | tuple[int, ...]) -> np.ndarray:
+        """Numbers of all frames of the given episodes."""
+        return np.concatenate([np.arange(self.starts[e], self.ends[e]) for e in episodes])
+
+    def episode_of(self, frames: np.ndarray) -> np.ndarray:
+        """Episode of each frame."""
+        return np.searchsorted(self.ends, frames, side="right")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of what the dataset holds."""
+        return fingerprint(self.root)
+
+    @property
+    def raw(self) -> Source:
+        """The dataset as it lies on disk; `data/mapping.py` makes sources that show it otherwise."""
+        return self
+
+    def images(self, camera: Camera, frames: np.ndarray) -> torch.Tensor:
+        """Decode frames of one camera into uint8 (n, 3, height, width). All frames must be of one episode."""
+        import torch
+
+        episode = int(self.episode_of(frames[:1])[0])
+        clip = self.clip(camera, episode)
+        if clip is not None:
+            from holdfast.data.lerobot.video import decode
+
+            path, begins = clip
+            first = round(begins * self.fps) - int(self.starts[episode])
+            try:
+                return decode(path, [first + int(frame) for frame in frames], self.fps)
+            except Exception as error:  # the decoders raise whatever they like
+                raise HoldfastError(
+                    f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
+                ) from None
+        return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
+
+    def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
+        """The video file that shows an episode and the second at which it begins; None where images are stored.
+
+        The camera may be another source's of the same key, which need not be stored alike.
+        """
+        if self.info["features"][camera.key]["dtype"] != "video":
+            return None
+        return self.video_path(camera, episode), self.episodes[f"videos/{camera.key}/from_timestamp"][episode]
+
+    def rows(self, episode: int) -> pa.Table:
+        """The table of an episode's frames with every column the dataset stores."""
+        place = {f"{p}_index": self.episodes[f"data/{p}_index"][episode] for p in ("chunk", "file")}
+        path = self.root / self.info["data_path"].format(**place)
+        return pq.read_table(path, filters=[("episode_index", "==", self.episodes["episode_index"][episode])])
+
+    def video_path(self, camera: Camera, episode: int) -> Path:
+        """The video file that holds an episode."""
+        return self.root / self.info["video_path"].format(
+            video_key=camera.key,
+            chunk_index=self.episodes[f"videos/{camera.key}/chunk_index"][episode],
+            file_index=self.episodes[f"videos/{camera.key}/file_index"][episode],
+        )
+
+    def _png(self, camera: Camera, frames: np.ndarray) -> list[bytes]:
+        if camera.key not in self._png_columns:
+            self._png_columns[camera.key] = read_tables(self.root, [camera.key])[camera.key]
+        column = self._png_columns[camera.key]
+        return [column[int(i)].as_py()["bytes"] for i in frames]
+
+    @cached_property
+    def _png_columns(self) -> dict[str, pa.ChunkedArray]:
+        return {}
+
+    def metadata(self) -> Any:
+        """LeRobot's own metadata object, which its policy factory asks for."""
+        from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
+
+        metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        metadata.features[ACTION]["names"] = list(self.names)  # flat, also where the recorder nested them
+        return metadata
+
+
+def open_source(dataset: str, opened: Opened | None = None, *, check_values: bool = True) -> Source:
+    """Open a dataset from a folder or the hub and check that it can be trained on at all.
+
+    `opened` is called before any file is read. Without `check_values`, NaN and infinite values are let through, for
+    whoever wants to look at them.
+    """
+    root = _resolve(dataset)
+    if opened is not None:
+        opened(dataset, root)
+    info = read_info(root)
+    cameras = read_cameras(root, info)
+    names = read_names(root, info)
+    episodes = read_episodes(root)
+    table = read_tables(root, [STATE, ACTION, "timestamp", "episode_index"])
+    state, action = (matrix(root, table, key, check_values) for key in (STATE, ACTION))
+    starts = np.asarray(episodes["dataset_from_index"], dtype=np.int64)
+    ends = np.asarray(episodes["dataset_to_index"], dtype=np.int64)
+    whole = len(ends) and starts[0] == 0 and ends[-1] == len(action) and (starts[1:] == ends[:-1]).all()
+    if not whole or (starts >= ends).any():
+        counted = int(ends[-1]) if len(ends) else 0
+        raise HoldfastError(
+            f"Dataset {root} is inconsistent: its episodes end at frame {counted}, its tables at {len(action)}. "
+            "Was recording interrupted before finalize()? Record it again or delete the broken episode."
+        )
+    timestamps = table["timestamp"].to_numpy()
+    source = Source(dataset, root, info["fps"], names, cameras, state, action, timestamps, starts, ends, info, episodes)
+    _check_videos(source)
+    return source
+
+
+def fingerprint(root: Path) -> str:
+    """SHA-256 over a dataset's tables, byte for byte, and its videos' names, sizes and both ends.
+
+    An MP4 lists the size of every frame at one of its ends, so a video that was encoded anew differs there.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(root)}:{size}\n".encode())
+        if path.suffix == ".parquet":
+            digest.update(path.read_bytes())
+        elif path.suffix == ".mp4":
+            with path.open("rb") as file:
+                digest.update(file.read(_ENDS))
+                file.seek(max(0, size - _ENDS))
+                digest.update(file.read())
+    return digest.hexdigest()
+
+
+def _resolve(dataset: str) -> Path:
+    root = Path(dataset)
+    if root.is_dir():
+        return root
+    looks_like_hub = dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))
+    if not looks_like_hub:
+        raise HoldfastError(
+            f"Dataset folder {dataset} does not exist. Give a LeRobot v3 folder or a hub id `user/name`."
+        )
+    try:
+        from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+        return Path(LeRobotDataset(dataset).root)
+    except Exception as error:
+        raise HoldfastError(
+            f"Dataset {dataset} is not a folder here and could not be fetched from the hub ({type(error).__name__}). "
+            "Check the name, your network, and `hf auth login` for private ones."
+        ) from None
+
+
+def _decode_png(data: bytes) -> torch.Tensor:
+    import torch
+    from torchvision.io import ImageReadMode, decode_image
+
+    return cast("torch.Tensor", decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB))
+
+
+def _check_videos(source: Source) -> None:
+    for camera in source.cameras:
+        if camera.kind != "video":
+            continue
+        if f"videos/{camera.key}/from_timestamp" not in source.episodes:
+            raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
+        places = zip(*(source.episodes[f"videos/{camera.key}/{part}_index"] for part in ("chunk", "file")), strict=True)
+        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # of hundreds, few files
+        for path in (source.video_path(camera, episode) for episode in firsts.values()):
+            if not path.is_file() or not path.stat().st_size:
+                raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")

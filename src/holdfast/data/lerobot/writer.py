@@ -1,0 +1,125 @@
+"""Writes LeRobot v3 datasets: the one place that knows how they are best recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
+
+
+@contextlib.contextmanager
+def dataset_writer(
+    root: Path,
+    *,
+    fps: int,
+    names: Sequence[str],
+    cameras: Sequence[str],
+    height: int,
+    width: int,
+    robot: str,
+    full_colour: bool = False,
+) -> Iterator[Any]:
+    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open.
+
+    With `full_colour` the colours keep the resolution of the image instead of half of it: in small images of colourful
+    things that is worth 6 dB, whatever the bit rate. Not every browser plays such videos; LeRobot reads them.
+    """
+    from lerobot.configs.video import RGBEncoderConfig
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    _tame()
+    numbers = {"dtype": "float32", "shape": (len(names),), "names": list(names)}
+    pixels = {"dtype": "video", "shape": (height, width, 3), "names": ["height", "width", "channels"]}
+    dataset = LeRobotDataset.create(
+        f"local/{root.name}",
+        fps=fps,
+        root=root,
+        robot_type=robot,
+        features={STATE: numbers, ACTION: dict(numbers), **{IMAGES + c: dict(pixels) for c in cameras}},
+        # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
+        # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
+        # B-frames and mbtree make x264 read memory it never wrote: the same images would not give the same bits.
+        streaming_encoding=True,
+        encoder_queue_maxsize=10_000,
+        rgb_encoder=RGBEncoderConfig(
+            vcodec="h264",
+            pix_fmt="yuv444p",
+            crf=18,
+            preset="veryfast",
+            extra_options={"x264-params": "bframes=0:mbtree=0"},
+        )
+        if full_colour
+        else RGBEncoderConfig(vcodec="libsvtav1"),
+    )
+    try:
+        yield dataset
+    finally:
+        dataset.finalize()
+
+
+@cache
+def _tame() -> None:
+    """Keep the libraries below from flooding the terminal, and from work that nobody needs."""
+    import av
+    import datasets
+    from lerobot.datasets import compute_stats
+
+    os.environ.setdefault("SVT_LOG", "1")  # errors only
+    av.logging.set_level(av.logging.PANIC)
+    # LeRobot turns FFmpeg's own chatter back on after every file it closes.
+    av.logging.restore_default_callback = lambda: None
+    datasets.disable_progress_bars()
+    # Of images below 300 px LeRobot sorts every pixel of every frame for statistics that no policy here reads: half of
+    # the time of recording. Every eighth row and column of every eighth frame tell enough.
+    compute_stats.auto_downsample_height_width = lambda image: image[:, ::8, ::8]
+
+    class Sparing(compute_stats.RunningQuantileStats):
+        def update(self, values: np.ndarray) -> None:
+            self.asked = getattr(self, "asked", -1) + 1
+            if self.asked % 8 == 0:
+                super().update(values)
+
+    compute_stats.RunningQuantileStats = Sparing
+
+
+def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np.ndarray]) -> dict[str, Any]:
+    """One frame as LeRobot wants it; images are (height, width, 3) uint8 by camera name."""
+    pixels = {IMAGES + name: image for name, image in images.items()}
+    return {"task": task, STATE: state.astype(np.float32), ACTION: action.astype(np.float32), **pixels}
+
+
+def add_patiently(dataset: Any, sample: dict[str, Any], backlog: int = 60) -> None:
+    """Add a frame once the encoders have caught up with those before it.
+
+    Whoever has frames ready faster than they can be encoded would fill the memory with them, and at an episode's end
+    LeRobot waits two minutes for its encoders, then cuts the video off.
+    """
+    encoder = dataset.writer._streaming_encoder
+    # A dead encoder catches up with nothing; adding the frame then says why it died.
+    while any(q.qsize() > backlog and encoder._threads[key].is_alive() for key, q in encoder._frame_queues.items()):
+        time.sleep(0.002)
+    dataset.add_frame(sample)
+
+
+def merge_datasets(parts: Sequence[Path], root: Path) -> None:
+    """Join datasets of one kind into a new one, in order.
+
+    Videos are copied, not joined: LeRobot would write all those before anew for each it adds.
+    """
+    import datasets
+    from lerobot.datasets.aggregate import aggregate_datasets
+
+    _tame()
+    names = [f"local/{part.name}" for part in parts]
+    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that nothing switches off
+        aggregate_datasets(names, f"local/{root.name}", roots=list(parts), aggr_root=root, concatenate_videos=False)
+    datasets.disable_progress_bars()  # LeRobot has switched them on again

@@ -1,0 +1,84 @@
+"""A robot as data: what each action dimension is called, which arm it moves, and how far and how fast it may go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from holdfast.core.errors import HoldfastError, unknown
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One number of state and action. Limits in rad (joints) or m (grippers), `step` and `fastest` per control step.
+
+    `step` is what a brisk teleoperator does, `fastest` the most that a robot is ever told; 0 means twice `step`.
+    """
+
+    name: str
+    arm: str
+    kind: Literal["joint", "gripper"]
+    lower: float
+    upper: float
+    step: float
+    fastest: float = 0.0
+
+    def __post_init__(self) -> None:
+        finite = all(map(math.isfinite, (self.lower, self.upper, self.step, self.fastest)))
+        if not (finite and self.lower < self.upper and self.step > 0 and self.fastest >= 0):
+            raise HoldfastError(
+                f"Dimension {self.name!r} needs finite lower < upper, step > 0 and fastest >= 0, "
+                f"got {self.lower}, {self.upper}, {self.step} and {self.fastest}."
+            )
+        if self.kind not in ("joint", "gripper"):
+            raise unknown("kind of dimension", self.kind, ("joint", "gripper"))
+        if not self.fastest:
+            object.__setattr__(self, "fastest", 2 * self.step)
+
+
+@dataclass(frozen=True)
+class Embodiment:
+    """The dimensions of a robot in the order in which its datasets store them."""
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if not names or len(set(names)) != len(names):
+            raise HoldfastError(f"Embodiment {self.name!r} needs dimensions of different names, got {list(names)}.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dimensions in order."""
+        return tuple(d.name for d in self.dimensions)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The robot's arms in order of their first dimension."""
+        return tuple(dict.fromkeys(d.arm for d in self.dimensions))
+
+    def active(self, arms: Iterable[str]) -> np.ndarray:
+        """Boolean mask of the dimensions that belong to `arms`."""
+        wanted = set(arms)
+        for arm in wanted - set(self.arms):
+            raise unknown(f"arm of embodiment {self.name!r}", arm, self.arms)
+        return np.array([d.arm in wanted for d in self.dimensions])
+
+    def hold(self, actions: np.ndarray, pose: np.ndarray, arms: Iterable[str]) -> np.ndarray:
+        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`."""
+        return np.where(self.active(arms), actions, pose)
+
+    def state_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limit of every dimension."""
+        return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])
+
+    def action_range(self, relative: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+        """Range of an action; a relative one can go as far as `horizon` control steps carry it."""
+        lower, upper = self.state_range()
+        reach = np.array([d.step for d in self.dimensions]) * horizon
+        return np.where(relative, -reach, lower), np.where(relative, reach, upper)

@@ -1,0 +1,17 @@
+"""Every task on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.records import Stage, Stream
+
+
+class Finetune:
+    """Every task on its own from the base weights: the single-task baseline that FWT compares with."""
+
+    keeps = False
+
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
+        """One stage per task, none of which knows another."""
+        return tuple(Stage(i + 1, name, (i,), steps[i], start="base") for i, name in enumerate(stream.names))

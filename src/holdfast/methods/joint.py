@@ -1,0 +1,19 @@
+"""All tasks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.records import Stage, Stream
+from holdfast.methods.er import ExperienceReplay
+
+
+class Joint:
+    """All tasks at once, each with the same share of every batch, for as many steps as replay would take."""
+
+    keeps = False
+
+    def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
+        """A single stage."""
+        budget = sum(stage.steps for stage in ExperienceReplay().stages(stream, steps, frequency))
+        return (Stage(1, "joint", tuple(range(len(stream.tasks))), budget, start="base"),)

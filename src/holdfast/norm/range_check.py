@@ -1,0 +1,127 @@
+"""Looks at every dimension before a step is taken, and stops a run that would train on garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from holdfast.core.errors import HoldfastError
+from holdfast.norm.stats import Stats
+from holdfast.norm.strategies import Space, normalize
+
+
+@dataclass(frozen=True)
+class DimensionAudit:
+    """What one dimension of a task looks like in the space it will be trained in."""
+
+    feature: str
+    name: str
+    low: float
+    high: float
+    outside: float  # share of values beyond [-1, 1]
+    largest: float  # largest magnitude
+    widened: bool
+
+
+@dataclass(frozen=True)
+class RangeCheck:
+    """The audit of one task in one space."""
+
+    task: str
+    rows: tuple[DimensionAudit, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the audit log."""
+        return asdict(self)
+
+    def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionAudit, ...]:
+        """Dimensions with a value larger than `limit` that nobody allowed by name."""
+        return tuple(r for r in self.rows if not r.largest <= limit and r.name not in allow)  # NaN is beyond too
+
+    def check(self, limit: float, allow: Sequence[str], strategy: str) -> None:
+        """Raise when a dimension is beyond `limit`, naming it, its values and the ways out."""
+        bad = self.beyond(limit, allow)
+        if not bad:
+            return
+        worst = max(bad, key=lambda r: r.largest)
+        others = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise HoldfastError(
+            f"Task {self.task!r}: {worst.feature} dimension {worst.name!r}{others} would be normalized to "
+            f"{worst.largest:.4g} (limit {limit:g}) by strategy {strategy!r}, whose range for it is "
+            f"[{worst.low:.4g}, {worst.high:.4g}]. Training on this teaches garbage. Ways out: let the embodiment "
+            "widen narrow ranges (--norm.floor=0.2, with an embodiment in the stream), choose "
+            f"--norm.strategy=calibrated, or accept it by name (--norm.allow='[{worst.name}]')."
+        )
+
+
+class RangeCounter:
+    """Counts values of one task against one space, block by block."""
+
+    def __init__(self, space: Space, features: dict[str, Sequence[str]]) -> None:
+        self._space = space
+        self._names = features
+        self._seen = dict.fromkeys(features, 0)
+        self._outside = {f: np.zeros(len(names), dtype=np.int64) for f, names in features.items()}
+        self._largest = {f: np.zeros(len(names)) for f, names in features.items()}
+
+    def update(self, feature: str, values: np.ndarray) -> None:
+        """Take in rows of shape (n, dimensions) of one feature."""
+        size = np.abs(normalize(values, self._space.of(feature)))
+        self._seen[feature] += len(size)
+        # A value on the edge is inside; float32 data must not be called outside for its last bit.
+        self._outside[feature] += (size > 1 + 1e-5).sum(0)
+        self._largest[feature] = np.maximum(self._largest[feature], size.max(0))
+
+    def finish(self, task: str) -> RangeCheck:
+        """Summarize one row per dimension."""
+        rows = [row for feature in self._names for row in self._rows(feature, self._space.of(feature))]
+        return RangeCheck(task, tuple(rows))
+
+    def _rows(self, feature: str, stats: Stats) -> Iterable[DimensionAudit]:
+        for d, name in enumerate(self._names[feature]):
+            yield DimensionAudit(
+                feature,
+                name,
+                stats.q01[d],
+                stats.q99[d],
+                float(self._outside[feature][d] / max(1, self._seen[feature])),
+                float(self._largest[feature][d]),
+                f"{feature}:{name}" in self._space.widened,
+            )
+
+
+def table(audit: RangeCheck, limit: float) -> Table:
+    """Render an audit for a person: one line per dimension, the bad ones in red."""
+    out = Table(
+        title=f"normalization of {audit.task}", title_justify="left", box=SIMPLE_HEAD, padding=0, collapse_padding=True
+    )
+    out.add_column("dimension", no_wrap=True)
+    features = list(dict.fromkeys(row.feature for row in audit.rows))
+    for feature in features:
+        out.add_column(f"{feature.removeprefix('observation.')} range", no_wrap=True)
+        out.add_column("outside", justify="right", no_wrap=True)
+        out.add_column("max", justify="right", no_wrap=True)
+    for name in dict.fromkeys(row.name for row in audit.rows):
+        mine = [row for row in audit.rows if row.name == name]
+        cells = [cell for row in mine for cell in _cells(row)]
+        out.add_row(name, *cells, style="red" if any(row.largest > limit for row in mine) else None)
+    out.caption = "outside: share of values beyond -1..1; max: largest magnitude; *: widened by the embodiment"
+    out.caption_justify = "left"
+    return out
+
+
+def _cells(row: DimensionAudit) -> tuple[str, str, str]:
+    star = "*" if row.widened else " "
+    return f"{_short(row.low, '+')}..{_short(row.high, '+')}{star}", f"{row.outside:.1%}", _short(row.largest)
+
+
+def _short(value: float, sign: str = "") -> str:
+    """Three digits or so in at most six characters, however large: the table must fit where it matters most."""
+    size = abs(value)
+    form = ".2f" if size < 10 else ".1f" if size < 100 else ".0f" if size < 9999.5 else ".0e"
+    return format(value, sign + form)

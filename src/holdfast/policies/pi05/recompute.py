@@ -1,0 +1,93 @@
+"""Which layers compute their activations twice, so that a batch fits into the memory that is there.
+
+A layer that is computed again in the backward pass keeps nothing but its input. That costs a third of its time, so only
+as many layers do it as the memory asks for: Gemma's first, whose activations are the largest, then the vision tower's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
+
+# fp32 weight, gradient, two moments and the moving average: what training holds per parameter, also after a resume.
+BYTES_PER_PARAMETER = 20
+# Layers' worth of activations that the backward pass of one takes: its own, computed again, and their gradients. Seen
+# on a GPU with adapters, every layer computed twice: 0.73 GiB a row of four cameras and 200 tokens in all.
+BACKWARD = 4
+# Left to what is not counted here: kernels, fragments.
+SPARE = 0.06
+
+
+@dataclass(frozen=True)
+class RecomputePlan:
+    """How many layers, from the first on, are computed twice."""
+
+    language: int
+    vision: int
+
+
+def run(layer: nn.Module, again: bool, *inputs: Any) -> Any:
+    """Call a layer, keeping its activations or not."""
+    if again and torch.is_grad_enabled():
+        return checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
+    return layer(*inputs)
+
+
+def plan(config: Pi05FastConfig, model: nn.Module, rows: int, cameras: int, words: int) -> RecomputePlan:
+    """The fewest layers computed twice that let a batch fit.
+
+    Args:
+        config: Sizes, and whether the choice is free.
+        model: Its parameters say what else lies in memory.
+        rows: Samples of a (micro-)batch.
+        cameras: Images of a sample.
+        words: Tokens of the padded prompt.
+    """
+    device = next(model.parameters()).device
+    if config.recompute == "always":
+        return RecomputePlan(config.depth, config.vision_layers)
+    if config.recompute == "never" or device.type != "cuda":
+        return RecomputePlan(0, 0)
+    total = torch.cuda.get_device_properties(device).total_memory
+    limit = total * torch.cuda.get_per_process_memory_fraction(device)
+    return choose(config, limit * (1 - SPARE) - held(model), rows, cameras, words)
+
+
+def held(model: nn.Module) -> int:
+    """Bytes that weights, gradients, moments and average take."""
+    sizes = ((p.numel(), p.element_size(), p.requires_grad) for p in model.parameters())
+    return sum(count * (BYTES_PER_PARAMETER if learns else size) for count, size, learns in sizes)
+
+
+def choose(config: Pi05FastConfig, free: float, rows: int, cameras: int, words: int) -> RecomputePlan:
+    """The plan for `free` bytes of activations."""
+    (language, language_input), (vision, vision_input), working = costs(config, rows, cameras, words)
+    missing = language * config.depth + vision * config.vision_layers + working - free
+    again = _count(missing, language - language_input, config.depth)
+    missing -= again * (language - language_input)
+    return RecomputePlan(again, _count(missing, vision - vision_input, config.vision_layers))
+
+
+def costs(config: Pi05FastConfig, rows: int, cameras: int, words: int) -> tuple[tuple[int, int], tuple[int, int], int]:
+    """Bytes a layer keeps, all and only its input, of Gemma and of the vision tower; and what a backward pass takes."""
+    images = rows * cameras * config.image_tokens
+    tokens = images + rows * words
+    language = layer_bytes(tokens, config.width, config.mlp_dim, config.heads * config.head_dim)
+    vision = layer_bytes(images, config.vision_width, config.vision_mlp_dim, config.vision_width, gated=False)
+    inputs = 2 * tokens * config.width, 2 * images * config.vision_width
+    return (language, inputs[0]), (vision, inputs[1]), BACKWARD * max(language, vision)
+
+
+def layer_bytes(tokens: int, width: int, inner: int, attended: int, gated: bool = True) -> int:
+    """Bytes a layer keeps in bf16: inputs of its norms and matrices, queries, attention's result, the inner values."""
+    return 2 * tokens * (4 * width + 2 * attended + (3 if gated else 2) * inner)
+
+
+def _count(missing: float, gain: float, most: int) -> int:
+    return min(most, max(0, -int(-missing // gain)))

@@ -1,0 +1,107 @@
+"""The run's own copies of the episodes it keeps, so that a dataset may be deleted once its stage is finished.
+
+A copy of n episodes of a task lies in `buffer/<task>/<n>`: whole or not there, verified before it is used. Its
+episodes are ranked as in the buffer, so shrinking leaves out the last ones, and the files that stay are linked, not
+written again. At a stage's end old copies shrink before the new one is written, so the run never holds more than its
+budget beside the task it learns. By then the stage's last step is saved: if a kill comes in between, no old episode is
+asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.core import checked_folder as checkpoint
+from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.export import EpisodeChoice, keep_first, write_episodes
+from holdfast.data.lerobot.source import Source
+from holdfast.replay.buffer import Buffer, Kept
+
+
+class EpisodeStore:
+    """All copies of one run. `peak` is the most bytes they and the task being learned took together."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self.folder = run / "buffer"
+        self.peak = self._current = 0
+
+    def place(self, kept: Kept) -> Path:
+        """Where the copy of a task lies."""
+        return self.folder / kept.task / str(len(kept.episodes))
+
+    def check(self, kept: Kept) -> None:
+        """Refuse a copy that is missing or does not have the bytes that were written."""
+        problem = checkpoint.verify(self.place(kept))
+        if problem:
+            raise HoldfastError(
+                f"The run's copy of task {kept.task!r}, {self.place(kept)}, is damaged: {problem}. "
+                "Restore it from a backup, or start a new run with another --output."
+            )
+
+    def settle(self, buffer: Buffer, learned: Source, fingerprint: Callable[[Kept, Path], str]) -> Buffer:
+        """Bring the copies in line with a stage's new buffer, whose last task was just learned from `learned`.
+
+        Args:
+            buffer: What is to be kept.
+            learned: The dataset of the last task, as it lies on disk.
+            fingerprint: Fingerprint of a copy as training sees it.
+        """
+        self._current = size(learned.root)
+        self._note()
+        for kept in buffer.tasks[:-1]:
+            self._shrink(kept)
+        self._copy(buffer.tasks[-1], learned)
+        self._note()
+        return replace(buffer, tasks=tuple(replace(k, copy=fingerprint(k, self.place(k))) for k in buffer.tasks))
+
+    def _shrink(self, kept: Kept) -> None:
+        target = self.place(kept)
+        if checkpoint.verify(target) is not None:
+            larger = [p for p in _copies(target.parent) if int(p.name) > len(kept.episodes)]
+            sound = [p for p in larger if checkpoint.verify(p) is None]
+            if not sound:
+                self.check(kept)
+            checkpoint.write(target, lambda folder: keep_first(sound[0], len(kept.episodes), folder))
+            self._note()  # for a moment there are two of its small tables
+        for other in _copies(target.parent):
+            if other != target:
+                shutil.rmtree(other)
+
+    def _copy(self, kept: Kept, source: Source) -> None:
+        target = self.place(kept)
+        if checkpoint.verify(target) is None:
+            return
+        origin = {"task": kept.task, "dataset": source.dataset, "fingerprint": kept.fingerprint}
+        part = EpisodeChoice(source, kept.episodes, {**origin, "episodes": list(kept.episodes)})
+        share = len(source.frames_of(kept.episodes)) / len(source.state)
+        needed = int(share * size(source.root))
+        checkpoint.write(target, lambda folder: write_episodes(folder, [part], {"run": str(self._run)}), needed)
+
+    def _note(self) -> None:
+        self.peak = max(self.peak, size(self.folder) + self._current)
+
+
+def read_buffer(file: Path) -> Buffer:
+    """Read a buffer.json that keeps something."""
+    try:
+        buffer = Buffer.from_json(json.loads(file.read_text()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HoldfastError(f"{file} is not a buffer of Holdfast ({type(error).__name__}: {error}).") from None
+    if not buffer.tasks:
+        raise HoldfastError(f"{file} keeps no episode; only method er does.")
+    return buffer
+
+
+def _copies(folder: Path) -> list[Path]:
+    """Copies of a task, smallest first."""
+    return sorted((p for p in folder.glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def size(folder: Path) -> int:
+    """Bytes of a folder's files; one that is linked twice counts once."""
+    return sum({s.st_ino: s.st_size for s in (p.stat() for p in folder.rglob("*") if p.is_file())}.values())

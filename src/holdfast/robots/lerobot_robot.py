@@ -1,0 +1,119 @@
+"""A robot of LeRobot's as the loop wants it, by default a PiPER-X pair described by a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.embodiments.embodiment import Embodiment
+from holdfast.robots.limits import Workspace
+from holdfast.robots.robot import FaultError
+from holdfast.twin.env import Observation
+
+if TYPE_CHECKING:
+    from lerobot.robots.robot import Robot as Device
+
+_SHOWN = 2  # cameras
+_SHOWN_SIZE = (320, 240)
+_KEYS = ("left_port", "right_port", "width", "height", "cameras", "workspace")
+
+
+class LeRobotRobot:
+    """A connected robot of LeRobot's whose joints go by the embodiment's names."""
+
+    over = False  # it never knows
+
+    def __init__(self, device: Device, embodiment: Embodiment, rate: int = 30) -> None:
+        """Connect.
+
+        Args:
+            device: The robot.
+            embodiment: Its dimensions in order.
+            rate: Control steps a second.
+        """
+        self.embodiment, self.rate = embodiment, rate
+        self._device = device
+        self._images: dict[str, np.ndarray] = {}
+        self._last: np.ndarray | None = None
+        device.connect()
+
+    def begin(self, seed: int) -> None:
+        """The operator lays out the scene."""
+
+    def observe(self) -> Observation:
+        """Measured joints, and images as the cameras give them."""
+        try:
+            seen = self._device.get_observation()
+        except OSError as error:  # what LeRobot's cameras raise when a cable comes loose
+            raise FaultError(f"The robot cannot be read: {error}.") from None
+        names = self.embodiment.names
+        self._images = {name: value for name, value in seen.items() if name not in names}
+        return Observation(np.array([seen[name] for name in names], float), dict(self._images))
+
+    def send(self, pose: np.ndarray) -> None:
+        """Hand a pose on."""
+        self._last = pose
+        self._device.send_action(dict(zip(self.embodiment.names, pose.tolist(), strict=True)))
+
+    def stop(self) -> None:
+        """Send the last pose again. An arm that cannot be spoken to was told that pose already."""
+        if self._last is not None:
+            with suppress(FaultError):
+                self.send(self._last)
+
+    def picture(self) -> np.ndarray:
+        """The first two cameras as they were seen last, side by side."""
+        views = list(self._images.values())[:_SHOWN] or [np.zeros((*_SHOWN_SIZE[::-1], 3), np.uint8)]
+        return np.hstack([np.asarray(Image.fromarray(view).resize(_SHOWN_SIZE)) for view in views])
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._device.disconnect()
+
+
+def read_pair(path: Path) -> tuple[LeRobotRobot, Workspace]:
+    """Connect the PiPER-X pair that a file describes; returns its workspace too."""
+    from lerobot.cameras.realsense.configuration_realsense import RealSenseCameraConfig
+
+    from holdfast.robots.config_piper import PiperPairConfig
+    from holdfast.robots.piper import PiperPair
+
+    content = _read(path)
+    width, height = content.get("width", 640), content.get("height", 480)
+    try:
+        cameras = {
+            name: RealSenseCameraConfig(str(serial), fps=30, width=width, height=height)
+            for name, serial in content["cameras"].items()
+        }
+        corners: dict[str, Any] = {key: tuple(map(float, xyz)) for key, xyz in content.get("workspace", {}).items()}
+        ports: dict[str, Any] = {key: str(content[key]) for key in ("left_port", "right_port") if key in content}
+        space = Workspace(**corners)
+        config = PiperPairConfig(cameras=cameras, workspace=space, **ports)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HoldfastError(
+            f"{path} cannot be used ({error!r}). It names [cameras] with their serial numbers, and may set left_port, "
+            "right_port, width, height, and low and high of [workspace]; see docs/robots.md."
+        ) from None
+    try:
+        device = PiperPair(config)
+    except ImportError as error:
+        raise HoldfastError(f"The cameras need more packages ({error}). Run: pip install 'holdfast[piper]'") from None
+    return LeRobotRobot(device, EMBODIMENTS["piper_x_pair"]), space
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise HoldfastError(f"{path} cannot be read: {error}.") from None
+    for key in content:
+        if key not in _KEYS:
+            raise unknown(f"key of {path}", key, _KEYS)
+    return content

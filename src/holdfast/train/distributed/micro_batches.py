@@ -1,0 +1,38 @@
+"""Into how many micro-batches a batch is cut, so that ranks can share it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from holdfast.core.errors import HoldfastError
+from holdfast.train.config import TrainConfig
+
+
+def deal(config: TrainConfig, ranks: int) -> TrainConfig:
+    """Settle into how many micro-batches a batch is cut: as asked, as the run began, or one for each of the ranks."""
+    begun = _micro_batches(Path(config.folder) / "run.yaml") if config.optim.accumulate is None else None
+    parts = config.optim.accumulate or begun or ranks
+    if parts % ranks:
+        origin = f"{config.folder} was begun with" if begun else "You asked for"
+        fits = [str(n) for n in range(1, parts + 1) if parts % n == 0]
+        raise HoldfastError(
+            f"{origin} --optim.accumulate={parts}: {ranks} ranks cannot share {parts} micro-batches equally. "
+            f"Use {' or '.join(fits)} ranks, or begin a run with a multiple of {ranks}."
+        )
+    if config.batch_size % parts:
+        raise HoldfastError(
+            f"--batch_size={config.batch_size}, the batch of all ranks together, cannot be dealt equally to {ranks} "
+            f"ranks in {parts} micro-batches. Use a multiple of {parts}."
+        )
+    return replace(config, optim=replace(config.optim, accumulate=parts))
+
+
+def _micro_batches(file: Path) -> int | None:
+    try:
+        begun: int = yaml.safe_load(file.read_text())["config"]["optim"]["accumulate"]
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return None  # not begun, or damaged: `begin` will say so
+    return begun

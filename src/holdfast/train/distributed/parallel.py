@@ -1,0 +1,171 @@
+"""One policy on many ranks: each with all of it (DDP), or each with a part of every block (FSDP2).
+
+Either way the gradient is that of one process with the same batch: ranks differ only in which micro-batches they take.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from holdfast.core.errors import HoldfastError
+from holdfast.data.loader import Batch
+from holdfast.policies.adapter import Adapter, Loss
+from holdfast.policies.batch_slice import BatchSlice
+from holdfast.policies.device import choose_device
+from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.ranks import Ranks
+from holdfast.train.graphed_loss import GraphedLoss
+
+
+def rank_device(asked: str, ranks: Ranks) -> str:
+    """The device of this rank: on a machine with GPUs, the one that has the rank's number there."""
+    device = choose_device(asked)
+    if ranks.count == 1 or not device.startswith("cuda"):
+        return device
+    found = torch.cuda.device_count()
+    if device != "cuda":
+        raise HoldfastError(f"--device={asked} is one GPU for {ranks.count} ranks. Use --device=cuda: one for each.")
+    if found < ranks.local_count:
+        raise HoldfastError(
+            f"torchrun started {ranks.local_count} processes on a machine where torch sees {found} GPUs. "
+            f"Use --nproc-per-node={found}, or --device=cpu."
+        )
+    return f"cuda:{ranks.local}"
+
+
+def blocks(policy: nn.Module) -> list[nn.Module]:
+    """Parts of a policy that are gathered one at a time: those it names in `shard_blocks()`, else its repeated layers.
+
+    Repeated layers are the members of the outermost lists of two or more modules of one kind. A policy that reaches
+    into its layers, instead of calling them, has to name what it does call.
+    """
+    named: Callable[[], list[nn.Module]] | None = getattr(policy, "shard_blocks", None)
+    if named is not None:
+        return named()
+    found: list[nn.Module] = []
+    for child in policy.children():
+        members = list(child.children()) if isinstance(child, nn.ModuleList) else []
+        alike = len(members) > 1 and len({type(member) for member in members}) == 1
+        if alike and not isinstance(members[0], nn.ModuleList):
+            found += [member for member in members if any(True for _ in member.parameters())]
+        else:
+            found += blocks(child)
+    return found
+
+
+def shard(policy: nn.Module, ranks: Ranks) -> None:
+    """Leave each rank its part of every parameter, in place. Parameters are gathered block by block where needed."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    mesh = init_device_mesh(next(policy.parameters()).device.type, (ranks.count,))
+    for block in [*blocks(policy), policy]:
+        fully_shard(block, mesh=mesh)
+    if hasattr(policy, "loss_elements"):
+        register_fsdp_forward_method(policy, "loss_elements")
+
+
+@torch.no_grad()
+def gather(policy: nn.Module, ranks: Ranks) -> None:
+    """Undo `shard` on the first rank, in main memory: the policy can then be saved, and nothing else."""
+    whole: dict[torch.Tensor, nn.Parameter] = {}  # by the part it came from: tied parameters stay tied
+    for module in policy.modules():
+        for name, part in module._parameters.items():
+            if isinstance(part, DTensor):
+                if part not in whole:
+                    full = part.full_tensor()
+                    # Copied, because it was gathered with padding behind it, which must not get into files.
+                    whole[part] = nn.Parameter(full.to("cpu", copy=True) if ranks.first else full.new_empty(0))
+                module._parameters[name] = whole[part]
+
+
+class Objective:
+    """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks.
+
+    On a GPU the kernels of a small policy are recorded, if it says that they are always the same.
+    """
+
+    def __init__(self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks) -> None:
+        self._loss, self._ranks = _Loss(adapter), ranks
+        self._replicates = ranks.count > 1 and config.parallel == "ddp"
+        self._replicas: Any = None  # made with the first micro-batch
+        self._device, precision = device.split(":")[0], config.optim.precision
+        self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
+        self._recorded: GraphedLoss | None = None
+        whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
+        if whole and self._device == "cuda" and adapter.recordable:
+            self._recorded = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
+
+    def learn(
+        self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: BatchSlice, last: bool
+    ) -> Loss:
+        """Add the gradient of a preprocessed micro-batch, and return its loss; both as its share of the whole batch's.
+
+        Copies of a policy exchange gradients only with the last micro-batch. A sharded policy does so with every one,
+        since to wait it would have to keep whole gradients.
+        """
+        if self._replicates and self._replicas is None:
+            self._replicas = self._replicate(batch, active)
+        torch.manual_seed(seed)
+        if self._recorded:
+            return self._recorded.learn(self._learn, batch, active, share, part)
+        with self._replicas.no_sync() if self._replicas and not last else nullcontext():
+            return self._learn(batch, active, share, part)
+
+    def _learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: BatchSlice) -> Loss:
+        with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
+            loss = Loss(*(self._replicas or self._loss)(batch, active, part))
+        loss = replace(loss, total=loss.total * share)
+        (loss.total * self._ranks.count).backward()  # because ranks average
+        return loss.detach()
+
+    def _replicate(self, batch: Batch, active: torch.Tensor | None) -> nn.Module:
+        """Copies of the policy on all ranks, after finding out by trying whether its loss leaves weights without use.
+
+        To look for such weights in every step takes time, and to leave them out without looking is an error.
+        """
+        buffers = [buffer.clone() for buffer in self._loss.buffers()]
+        with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
+            self._loss(batch, active, None)[0].backward()
+        unused = sum(p.requires_grad and p.grad is None for p in self._loss.parameters())
+        self._loss.zero_grad(set_to_none=True)
+        for buffer, before in zip(self._loss.buffers(), buffers, strict=True):
+            buffer.data.copy_(before)
+        anywhere = bool(self._ranks.sum(torch.tensor(unused, device=batch["action_is_pad"].device)))
+        # Said of convolutions whose channels come last: their gradients are copied once more, nothing worse.
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
+        return nn.parallel.DistributedDataParallel(
+            self._loss, broadcast_buffers=False, find_unused_parameters=anywhere, gradient_as_bucket_view=True
+        )
+
+
+class _Loss(nn.Module):
+    """The loss as a module, which is what DDP can wrap."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        super().__init__()
+        self.policy = adapter.policy
+        self._adapter = adapter
+
+    def forward(
+        self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None
+    ) -> tuple[torch.Tensor, Any, Any]:
+        """Total, elements and mask of a micro-batch's loss."""
+        try:
+            loss = self._adapter.loss(batch, active, part)
+        except RuntimeError as error:
+            if "mixed torch.Tensor and DTensor" not in str(error):
+                raise
+            raise HoldfastError(
+                f"Policy {self._adapter.config.type!r} reaches into its layers, so they cannot be sharded. Use "
+                "--parallel=ddp, or give the policy a method shard_blocks() that lists modules it only calls."
+            ) from None
+        return loss.total, loss.elements, loss.mask

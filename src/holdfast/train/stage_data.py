@@ -1,0 +1,234 @@
+"""What a stage trains on: the new tasks' data, the kept episodes of the old ones, and the spaces they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Stage, Stream, StreamTask
+from holdfast.data import mapping
+from holdfast.data.cache.cache import Cache, open_cache, plan_cache
+from holdfast.data.cache.config import CacheConfig
+from holdfast.data.cache.quantiles import recall
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, Source, open_source
+from holdfast.data.lesson import Layout, Lesson
+from holdfast.data.resize import Resize
+from holdfast.data.sampler import Pool, Sampler
+from holdfast.embodiments.embodiment import Embodiment
+from holdfast.norm.range_check import RangeCheck, RangeCounter
+from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
+from holdfast.replay.buffer import Buffer, Kept
+from holdfast.replay.schedule import Coin, is_replay, shares
+from holdfast.replay.store import EpisodeStore
+from holdfast.runs.folder import RunFolder
+from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class StageData:
+    """Lessons of a stage: first the ones being learned, then the ones being replayed."""
+
+    lessons: tuple[Lesson, ...]
+    learning: int  # how many of them are new
+    buffer: Buffer  # what is kept of the others
+    caches: tuple[Cache, ...] = ()  # their frames, once the policy's size is known
+
+    @property
+    def new(self) -> tuple[Lesson, ...]:
+        """The lessons being learned."""
+        return self.lessons[: self.learning]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all tasks, in the order of the rows of a batch."""
+        return [lesson.task.name for lesson in self.lessons]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of the datasets being learned, by task."""
+        return {lesson.task.name: lesson.source.fingerprint for lesson in self.new}
+
+
+def open_stage(
+    run: RunFolder, stream: Stream, stage: Stage, config: TrainConfig, embodiment: Embodiment | None, buffer: Buffer
+) -> StageData:
+    """Open the datasets of this stage and of what it replays; datasets of later stages stay closed."""
+    entries = [stream.tasks[i] for i in stage.learns]
+    kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
+    lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
+    for entry in entries:
+        if entry.mapping is not None:
+            run.log.write("mapping", task=entry.task.name, dataset=entry.dataset, mapping=str(entry.mapping))
+            run.say(f"Dataset {entry.dataset} is seen through its mapping: {entry.mapping}.")
+    lessons += [open_kept(entry, buffer.of(entry.task.name), config, embodiment, run) for entry in kept]
+    return StageData(tuple(lessons), len(entries), buffer)
+
+
+def open_kept(
+    entry: StreamTask, kept: Kept, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder
+) -> Lesson:
+    """Open what is kept of a task: its dataset, or the run's own copy; either must be what it was."""
+    if kept.copy is not None:
+        memory = EpisodeStore(run.path)
+        memory.check(kept)
+        entry = replace(entry, dataset=str(memory.place(kept)))
+    lesson = open_lesson(entry, config, embodiment, run)
+    if lesson.source.fingerprint != (kept.copy or kept.fingerprint):
+        raise HoldfastError(
+            f"Dataset {lesson.source.dataset} of task {kept.task!r} or its mapping has changed since its stage; the "
+            "kept episodes would mean other demonstrations. Restore it, or start a new run with another --output."
+        )
+    return lesson
+
+
+def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder) -> Lesson:
+    """Open one task's dataset and check it against the embodiment."""
+    raw = open_source(entry.dataset, run.log.opened)
+    source = mapping.apply(raw, entry.mapping, embodiment.names if embodiment else None)
+    dimensions = source.action.shape[1]
+    if source.state.shape[1] != dimensions:
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {source.state.shape[1]} state and {dimensions} action dimensions; "
+            "they must describe the same joints."
+        )
+    if embodiment is None:
+        return Lesson(entry.task, source, np.ones(dimensions, dtype=bool), hold=False)
+    if dimensions != len(embodiment.dimensions):
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {dimensions} action dimensions, embodiment {embodiment.name!r} has "
+            f"{len(embodiment.dimensions)}. Name the right embodiment in the stream, or list the dataset's dimensions "
+            f"in the embodiment's order under the [[task]]: dimensions = [...]. It has {', '.join(source.names)}."
+        )
+    if source.names != embodiment.names and set(source.names) == set(embodiment.names):
+        raise HoldfastError(
+            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}. "
+            f"Say so in the stream file: {_mapping_line('names', list(embodiment.names), source)}"
+        )
+    return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
+
+
+def read_from_cache(
+    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console, ranks: Ranks
+) -> StageData:
+    """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
+    lessons, caches = [], []
+    for lesson in data.lessons:
+        chosen = ranks.ask(partial(_settle_format, run, lesson, resize, config))
+        with ranks.leader_goes_first() as leads:
+            cache = open_cache(lesson.source, resize, replace(config, format=chosen), console, check=leads)
+        if ranks.first:
+            run.keep_frame_format(lesson.task.name, chosen)
+        lessons.append(replace(lesson, source=replace(lesson.source, state=cache.state, action=cache.action)))
+        caches.append(cache)
+    return replace(data, lessons=tuple(lessons), caches=tuple(caches))
+
+
+def _settle_format(run: RunFolder, lesson: Lesson, resize: Resize | None, config: CacheConfig) -> str:
+    """The format of a task's frames: as the run began, or else as suits the disk."""
+    wanted = replace(config, format=run.frame_format(lesson.task.name, config.format))
+    return plan_cache(lesson.source, resize, wanted).format
+
+
+def schema(source: Source) -> dict[str, Any]:
+    """What all datasets of a run must agree on."""
+    cameras = {camera.key: [camera.height, camera.width] for camera in source.cameras}
+    return {"fps": source.fps, "names": list(source.names), "cameras": cameras}
+
+
+def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
+    """Refuse a dataset whose frame rate, dimensions or cameras differ from the run's."""
+    for lesson in lessons:
+        found = schema(lesson.source)
+        for key, value in expected.items():
+            if found[key] != value:
+                raise HoldfastError(
+                    f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} differs from the run's first one in "
+                    f"{key}: {found[key]} instead of {value}. If they mean the same, say so under its [[task]] in the "
+                    f"stream file: {_mapping_line(key, value, lesson.source)}"
+                )
+
+
+def _mapping_line(key: str, wanted: Any, source: Source) -> str:
+    """What to write under a [[task]] so that its dataset is seen as the run sees the others."""
+    if key == "fps":
+        return f"fps = {wanted:g} (the dataset's {source.fps:g} must be a whole multiple of it)."
+    if key == "names":
+        there = set(source.names)
+        names = ", ".join(f'"{name if name in there else "?"}"' for name in wanted)
+        return f"dimensions = [{names}], with the dataset's names: {', '.join(source.names)}."
+    here = [camera.key.removeprefix(IMAGES) for camera in source.cameras]
+    lines = []
+    for full, (height, width) in wanted.items():
+        name = full.removeprefix(IMAGES)
+        lines.append(f'{name} = "{name if name in here else f"black {height}x{width}"}"')
+    return f"[task.cameras] {' '.join(lines)} (the dataset has {', '.join(here)}, and sizes must agree)."
+
+
+def extend(
+    normalization: Normalization,
+    data: StageData,
+    layout: Layout,
+    embodiment: Embodiment | None,
+    floor: float,
+    remember: Path,
+) -> Normalization:
+    """Measure the new tasks, or recall it from the folder `remember`; what earlier stages measured stays untouched."""
+    for lesson in data.new:
+        measured = recall(lesson, layout, remember)
+        if embodiment is not None:
+            declared = calibrated_space(embodiment, layout.relative, layout.horizon)
+            measured = widen(measured, declared, lesson.source.names, floor)
+        normalization = normalization.with_task(lesson.task.name, measured)
+    return normalization
+
+
+def audit(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:
+    """Count a task's values against the space it will be trained in."""
+    counter = RangeCounter(space, {STATE: lesson.source.names, ACTION: lesson.source.names})
+    for feature, values in lesson.blocks(layout):
+        counter.update(feature, values)
+    return counter.finish(lesson.task.name)
+
+
+def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler:
+    """The sampling rule of a stage: new tasks equally, kept ones by the chosen share."""
+    current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
+    old = data.lessons[data.learning :]
+    kept = {lesson.task.name: lesson.source.frames_of(data.buffer.of(lesson.task.name).places) for lesson in old}
+    replay: list[Pool] = []
+    if old:
+        weights = shares(
+            list(kept),
+            config.replay.share,  # type: ignore[arg-type]
+            frames={name: len(frames) for name, frames in kept.items()},
+            groups={lesson.task.name: lesson.task.group for lesson in old},
+            weights=config.replay.weights,
+        )
+        replay = [
+            Pool(data.learning + i, frames, float(w))
+            for i, (frames, w) in enumerate(zip(kept.values(), weights, strict=True))
+        ]
+    return Sampler(
+        config.seed,
+        stage.number,
+        stage.steps,
+        config.batch_size,
+        tuple(current),
+        tuple(replay),
+        partial(_replayed, config, stage),
+    )
+
+
+def _replayed(config: TrainConfig, stage: Stage, step: int) -> int:
+    """Rows of a step's batch that are replayed: all or none, by the coin."""
+    coin: Coin = config.replay.coin  # type: ignore[assignment]
+    chosen = is_replay(config.seed, stage.number, step, stage.steps, stage.frequency, coin)
+    return config.batch_size if chosen else 0

@@ -1,0 +1,167 @@
+"""The parts of a recording: each holds the demonstrations of a few seeds and is a whole dataset of its own.
+
+So parts are recorded side by side, a kill costs only those under way, and whoever goes on sees on disk what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.catalog import task as catalog_task
+from holdfast.core.errors import HoldfastError
+from holdfast.data.doctor.findings import Expected
+from holdfast.data.doctor.pictures import lost_frames
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, merge_datasets
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.twin.cell import CAMERAS, CONTROL_HZ
+from holdfast.twin.demonstrate import Demonstration, RecordingOrder, demonstrate
+
+PART = 5  # seeds of a part; what a kill can cost each process, and the longest that others wait for the last one
+NOTES = Path("meta") / "recording.json"
+FRAMES = "frames"  # folder of images that are not encoded yet
+_SMALL = 224  # below this, an image's colours need its full resolution
+_ROBOT = EMBODIMENTS["piper_x_pair"]
+
+
+def missing_parts(order: RecordingOrder, work: Path) -> list[range]:
+    """Seeds of the parts to record next; nothing when all episodes are there."""
+    return [seeds for seeds in _planned(order, work) if not _place(work, seeds).exists()]
+
+
+def finished_parts(order: RecordingOrder, work: Path) -> list[Path]:
+    """Folders of the parts that are there, in the order of their seeds."""
+    return [part for seeds in _planned(order, work) if (part := _place(work, seeds)).exists()]
+
+
+def _planned(order: RecordingOrder, work: Path) -> list[range]:
+    """Seeds of all parts, as far as is known: where demonstrations failed, further seeds take their place."""
+    planned: list[range] = []
+    first, kept = order.seed, 0
+    while kept < order.episodes:
+        end = first + order.episodes - kept
+        parts = [range(seed, min(seed + PART, end)) for seed in range(first, end, PART)]
+        planned += parts
+        if not all(_place(work, seeds).exists() for seeds in parts):
+            break
+        kept += sum(len(_notes_of(_place(work, seeds))["seeds"]) for seeds in parts)
+        first = end
+    return planned
+
+
+def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None]) -> None:
+    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is whole.
+
+    Args:
+        order: What to record.
+        work: Folder of the parts.
+        seeds: Layouts to demonstrate.
+        count: Called after each demonstration with whether it is kept.
+    """
+    writing = work / f"writing-{seeds.start}"
+    shutil.rmtree(writing, ignore_errors=True)
+    kept: list[int] = []
+    with ExitStack() as stack:
+        dataset = None
+        for seed in seeds:
+            demonstration = demonstrate(order, seed, work / FRAMES)
+            if demonstration.full:
+                if dataset is None:
+                    dataset = stack.enter_context(_open(order, writing))
+                _encode(order, dataset, demonstration)
+                kept.append(seed)
+            count(demonstration.full)
+    if kept:
+        _verify(writing)
+    _write_notes(writing, order, kept, [seed for seed in seeds if seed not in kept])
+    writing.rename(_place(work, seeds))
+
+
+def join_parts(order: RecordingOrder, parts: list[Path], final: Path) -> None:
+    """Make one dataset of all parts, which gets its name when it is whole."""
+    seeds, dropped = seeds_of(parts)
+    filled = [part for part in parts if _notes_of(part)["seeds"]]
+    whole = filled[0]
+    if len(filled) > 1:
+        whole = whole.with_name("whole")
+        shutil.rmtree(whole, ignore_errors=True)
+        merge_datasets(filled, whole)
+        _verify(whole)
+    _write_notes(whole, order, seeds, dropped)
+    whole.rename(final)
+
+
+def seeds_of(parts: list[Path]) -> tuple[list[int], list[int]]:
+    """Seeds of the episodes of parts, and of demonstrations dropped on the way."""
+    notes = [_notes_of(part) for part in parts]
+    return [seed for n in notes for seed in n["seeds"]], [seed for n in notes for seed in n["dropped"]]
+
+
+def read_notes(dataset: Path) -> dict[str, Any] | None:
+    """What the recorder wrote down about a dataset: `order`, `seeds` and `dropped`; None if it is not ours."""
+    try:
+        notes: dict[str, Any] = json.loads((dataset / NOTES).read_text())
+    except (OSError, ValueError):
+        return None
+    return notes
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a small file so that a kill leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".writing")
+    temporary.write_text(json.dumps(content))
+    temporary.rename(path)
+
+
+def _open(order: RecordingOrder, folder: Path) -> Any:
+    return dataset_writer(
+        folder,
+        fps=CONTROL_HZ,
+        names=_ROBOT.names,
+        cameras=CAMERAS,
+        height=order.height,
+        width=order.width,
+        robot=_ROBOT.name,
+        full_colour=min(order.height, order.width) < _SMALL,
+    )
+
+
+def _encode(order: RecordingOrder, dataset: Any, demonstration: Demonstration) -> None:
+    shape = (len(demonstration.actions), len(CAMERAS), order.height, order.width, 3)
+    frames = np.asarray(np.memmap(demonstration.frames, np.uint8, "r", shape=shape))
+    instruction = catalog_task(order.task).instruction
+    for state, action, views in zip(demonstration.states, demonstration.actions, frames, strict=True):
+        add_patiently(dataset, frame(instruction, state, action, dict(zip(CAMERAS, views, strict=True))))
+    dataset.save_episode()
+    demonstration.frames.unlink()
+
+
+def _verify(dataset: Path) -> None:
+    """Videos must have as many frames as the tables have rows: an encoder that falls behind loses some silently."""
+    for finding in lost_frames(open_source(str(dataset)), Expected()):
+        raise HoldfastError(f"Recording {dataset} failed: {finding.where}: {finding.detail} Run the command again.")
+
+
+def _place(work: Path, seeds: range) -> Path:
+    """Where the part of some seeds lies."""
+    return work / f"part-{seeds.start}-{len(seeds)}"
+
+
+def _notes_of(part: Path) -> dict[str, Any]:
+    notes = read_notes(part)
+    if notes is None:
+        raise HoldfastError(f"{part / NOTES} is damaged. Delete {part.parent} to record again.")
+    return notes
+
+
+def _write_notes(dataset: Path, order: RecordingOrder, seeds: list[int], dropped: list[int]) -> None:
+    write_json(dataset / NOTES, {"order": asdict(order), "seeds": seeds, "dropped": dropped})

@@ -1,0 +1,300 @@
+"""The desk: who gets what, what a finished sheet becomes, and that nothing is lost, doubled or changed."""
+
+import json
+import sqlite3
+import uuid
+
+import pytest
+from scoring_runs import add_rollout, make_run
+
+from holdfast.console.assignments import RESERVED, Assignments, RefusedError
+from holdfast.console.view import pairs, progress_view
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.runs.run import read_run
+from holdfast.runs.trials import Trials
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1.8e9
+
+    def __call__(self):
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def sit(clock):
+    """A function that opens a desk for folders; a second call is a restart."""
+    desks = []
+
+    def sit_down(*folders, target=0):
+        desks.append(Assignments([read_run(folder) for folder in folders], target, clock))
+        return desks[-1]
+
+    yield sit_down
+    for desk in desks:
+        desk.close()
+
+
+def tell(desk, operator, attempt, kind, value=None, key=None):
+    return desk.tell(operator, attempt.ticket, key or uuid.uuid4().hex, kind, value)
+
+
+def score(desk, operator, way="video", reached=("reached",), **marks):
+    """Take the next attempt and hand in a sheet for it."""
+    attempt = desk.next(operator, way)
+    names = [m.name for m in attempt.task.milestones]
+    for name in reached:
+        if name in names:
+            tell(desk, operator, attempt, "milestone", {"name": name, "on": True})
+    for kind, value in marks.items():
+        tell(desk, operator, attempt, kind, value)
+    tell(desk, operator, attempt, "submit")
+    return attempt
+
+
+def trials(folder):
+    with Trials(folder / "trials.sqlite") as file:
+        return file.all()
+
+
+def rows(folder):
+    with sqlite3.connect(folder / "trials.sqlite") as file:
+        return file.execute("SELECT count(*) FROM trials").fetchone()[0]
+
+
+def test_a_sheet_becomes_an_ordinary_trial(tmp_path, sit):
+    folder = make_run(tmp_path / "er")
+    add_rollout(folder, 3, "stack_bowls", 2)
+    desk = sit(folder)
+    attempt = desk.next("Ada", "video")
+    for name, at in (("lifted", 2.5), ("reached", 1.25)):
+        tell(desk, "Ada", attempt, "milestone", {"name": name, "on": True, "at": at})
+    tell(desk, "Ada", attempt, "penalty", {"name": "green_bowl_knocked", "count": 1})
+    tell(desk, "Ada", attempt, "note", "slow")
+    tell(desk, "Ada", attempt, "submit")
+    (trial,) = trials(folder)
+    assert trial == Trial(
+        task="stack_bowls", stage=2, milestones=("reached", "lifted"), penalties={"green_bowl_knocked": 1},
+        source="operator", notes="slow", run="er", operator="Ada", times={"lifted": 2.5, "reached": 1.25}, seconds=12.0,
+        score=37.5, video="rollouts/0003/video.mp4", policy="weights2", normalization="space", when=trial.when,
+    )  # fmt: skip
+    assert desk.next("Ada", "video") is None
+
+
+def test_the_order_is_random_over_checkpoints_and_kept_by_a_restart(tmp_path, sit):
+    folders = [make_run(tmp_path / name, 9) for name in ("er", "sequential")]
+    first = [score(sit(*folders), "Ada") for _ in range(10)]
+    (tmp_path / "again").mkdir()
+    again = [make_run(tmp_path / "again" / name, 9) for name in ("sequential", "er")]
+    desk = sit(*again)
+    assert [score(desk, "Eve").ticket for _ in range(10)] == [attempt.ticket for attempt in first]
+    shown = [(attempt.run.path.name, attempt.stage) for attempt in first]
+    assert shown != sorted(shown)
+    assert len(set(shown)) > 2
+
+
+def test_on_the_robot_a_layout_is_tried_with_all_checkpoints_before_the_next(tmp_path, sit):
+    folders = [make_run(tmp_path / name) for name in ("er", "sequential")]
+    desk = sit(*folders, target=2)
+    order = [score(desk, "Ada", "robot") for _ in range(12)]
+    assert desk.next("Ada", "robot") is None
+    assert [(a.task.name, a.layout) for a in order[:8]] == [("stack_bowls", 1)] * 4 + [("stack_bowls", 2)] * 4
+    assert all(len({(a.run.path.name, a.stage) for a in order[n : n + 4]}) == 4 for n in (0, 4))
+    assert len(trials(folders[0])) == len(trials(folders[1])) == 6
+
+
+def test_two_operators_never_get_the_same_trial(tmp_path, sit, clock):
+    folder = make_run(tmp_path / "er", 4)
+    desks = [sit(folder), sit(folder)]  # two servers, even
+    given = [desks[n % 2].next(f"operator {n}", "video").ticket for n in range(4)]
+    assert len(set(given)) == 4
+    assert desks[0].next("late", "video") is None
+    assert desks[0].next("operator 0", "video").ticket == given[0]
+    clock.now += RESERVED + 1
+    assert desks[0].next("late", "video").ticket in given
+
+
+def test_a_restart_shows_exactly_the_state(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 3)
+    desk = sit(folder)
+    attempt = desk.next("Ada", "video")
+    first = attempt.task.milestones[0].name
+    tell(desk, "Ada", attempt, "milestone", {"name": first, "on": True})
+    tell(desk, "Ada", attempt, "note", "look")
+    tell(desk, "Ada", attempt, "undo")
+    later = sit(folder)
+    assert later.next("Ada", "video").ticket == attempt.ticket
+    sheet = later.sheet(attempt.ticket, "Ada")
+    assert (sheet.milestones, sheet.said("note", "")) == ((first,), "")
+    assert sheet == desk.sheet(attempt.ticket, "Ada")
+
+
+def test_an_event_sent_twice_counts_once(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 1)
+    desk = sit(folder)
+    attempt = desk.next("Ada", "video")
+    for _ in range(2):
+        tell(desk, "Ada", attempt, "milestone", {"name": "reached", "on": True}, key="a" * 32)
+        tell(desk, "Ada", attempt, "undo", key="b" * 32)
+    for _ in range(3):
+        tell(desk, "Ada", attempt, "submit", key="c" * 32)
+    assert rows(folder) == 1
+    assert trials(folder)[0].score == 0
+
+
+def test_a_kill_between_verdict_and_trial_loses_and_doubles_nothing(tmp_path, sit, monkeypatch):
+    folder = make_run(tmp_path / "er", 1)
+    desk = sit(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.console.assignments._settle", lambda *_: None)
+        score(desk, "Ada")
+    assert rows(folder) == 0
+    sit(folder)
+    sit(folder)
+    assert [trial.score for trial in trials(folder)] == [25.0]
+    assert rows(folder) == 1
+
+
+def test_taking_a_saved_trial_back_leaves_a_trace(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 1)
+    desk = sit(folder)
+    attempt = score(desk, "Ada")
+    with pytest.raises(RefusedError, match="saved already"):
+        tell(desk, "Ada", attempt, "note", "too late")
+    tell(desk, "Ada", attempt, "withdraw")
+    assert [(t.valid, t.score) for t in trials(folder)] == [(False, None)]
+    assert desk.next("Ada", "video").ticket == attempt.ticket
+    tell(desk, "Ada", attempt, "milestone", {"name": "lifted", "on": True})
+    tell(desk, "Ada", attempt, "submit")
+    assert [(t.valid, t.score) for t in trials(folder)] == [(True, 50.0)]
+    assert rows(folder) == 3
+    with Trials(folder / "trials.sqlite") as file:
+        assert len(file.matrix(("stack_bowls", "press_button")).cells[1, 1]) == 1
+
+
+def test_no_event_can_be_changed_or_deleted(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 1)
+    score(sit(folder), "Ada")
+    with sqlite3.connect(folder / "scoring.sqlite") as file:
+        for statement in ("UPDATE events SET value = 'null'", "DELETE FROM events"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                file.execute(statement)
+
+
+def test_an_invalid_attempt_never_counts_and_is_tried_again_on_the_robot(tmp_path, sit):
+    folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
+    desk = sit(folder, target=2)
+    score(desk, "Ada", "robot", invalid="cable loose")
+    (trial,) = trials(folder)
+    assert (trial.valid, trial.score, trial.notes) == (False, None, "invalid: cable loose")
+    assert sorted(score(desk, "Ada", "robot").layout for _ in range(2)) == [1, 2]
+    assert desk.next("Ada", "robot") is None
+
+
+def test_a_second_opinion_is_a_rating_and_not_a_trial(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
+    desk = sit(folder)
+    for _ in range(2):
+        score(desk, "Ada", reached=("reached", "lifted"))
+    for _ in range(2):
+        score(desk, "Bob", reached=("reached",))
+    assert desk.next("Eve", "video") is None  # two opinions are enough
+    assert [(t.operator, t.score) for t in trials(folder)] == [("Ada", 50.0)] * 2
+    (pair,) = pairs(desk)
+    assert (pair.raters, pair.videos, pair.overall.count) == (("Ada", "Bob"), 2, 8)
+    assert progress_view(desk, "Bob")["ways"]["video"]["twice"] == 2
+
+
+def test_people_rate_videos_of_the_twin_without_a_second_trial(tmp_path, sit):
+    from report.synthetic import write_video
+
+    folder = make_run(tmp_path / "er", evaluated=True, trials=2, video=write_video)
+    before = trials(folder)
+    desk = sit(folder)
+    for _ in range(3):
+        score(desk, "Ada")
+    assert desk.next("Ada", "video") is None
+    assert trials(folder) == before
+    (pair,) = pairs(desk)
+    assert (pair.raters, pair.videos) == (("Ada", "automatic scorer"), 3)
+
+
+def test_a_rollout_scored_as_it_happened_is_not_offered_again(tmp_path, sit, clock):
+    folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
+    desk = sit(folder, target=1)
+    attempt = desk.next("Ada", "robot")
+    wanted = json.loads((folder / "next.json").read_text())["attempts"]
+    assert [(w["task"], w["stage"], w["operator"]) for w in wanted] == [("stack_bowls", 1, "Ada")]
+    add_rollout(folder, 0, "stack_bowls", 1, when=clock.now + 1)
+    clock.now += 20
+    tell(desk, "Ada", attempt, "submit")
+    assert trials(folder)[0].video == "rollouts/0000/video.mp4"
+    assert json.loads((folder / "next.json").read_text()) == {"attempts": []}
+    assert desk.next("Ada", "video") is None
+    assert desk.next("Bob", "video").judged  # for a second opinion only
+
+
+def test_a_rollout_written_after_its_score_is_not_a_second_trial(tmp_path, sit, clock):
+    folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
+    desk = sit(folder, target=1)
+    began = clock.now + 1
+    score(desk, "Ada", "robot")
+    add_rollout(folder, 0, "stack_bowls", 1, when=began - 0.999)
+    assert desk.next("Ada", "video") is None
+    add_rollout(folder, 1, "stack_bowls", 1, when=began + 1000)
+    assert desk.next("Ada", "video").video == "rollouts/0001/video.mp4"
+
+
+def test_waiting_videos_and_other_trials_are_no_longer_asked_of_the_robot(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(Trial("stack_bowls", 1, (), source="operator", operator="Bob", score=0.0, when=5.0))
+    desk = sit(folder, target=4)
+    assert sum(attempt.way == "robot" for attempt in desk.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("milestone", {"name": "flown", "on": True}),
+        ("milestone", {"name": "reached", "on": 1}),
+        ("milestone", {"name": "reached", "on": True, "at": float("nan")}),
+        ("milestone", "reached"),
+        ("penalty", {"name": "green_bowl_knocked", "count": 2}),
+        ("penalty", {"name": "green_bowl_knocked", "count": -1}),
+        ("final", "yes"),
+        ("note", 3),
+        ("note", "x" * 2001),
+        ("clock", -1),
+        ("open", None),
+    ],
+)
+def test_marks_that_the_rubric_does_not_know_are_refused(tmp_path, sit, kind, value):
+    desk = sit(make_run(tmp_path / "er", 1))
+    attempt = desk.next("Ada", "video")
+    with pytest.raises(RefusedError):
+        tell(desk, "Ada", attempt, kind, value)
+    assert not desk.sheet(attempt.ticket, "Ada").marks
+
+
+def test_half_written_and_foreign_rollouts_are_left_alone(tmp_path, sit):
+    folder = make_run(tmp_path / "er", 1)
+    (add_rollout(folder, 7, "stack_bowls", 1) / "rollout.json").write_text('{"task": "stack')
+    (add_rollout(folder, 8, "stack_bowls", 1) / "video.mp4").unlink()
+    add_rollout(folder, 9, "stack_bowls", 1, valid=False, why="server gone")
+    add_rollout(folder, 10, "fly", 1)
+    add_rollout(folder, 11, "stack_bowls", 9)
+    assert len(sit(folder).attempts) == 1
+
+
+def test_runs_of_one_name_are_refused(tmp_path, sit):
+    with pytest.raises(HoldfastError, match="Two runs are called 'er'"):
+        sit(make_run(tmp_path / "a" / "er"), make_run(tmp_path / "b" / "er"))

@@ -1,0 +1,189 @@
+"""The file of trials: nothing changed, nothing doubled, nothing lost that was reported as written."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from holdfast.runs.trials import Trials
+from holdfast.core.records import Trial
+
+TRIAL = Trial(
+    task="stack_bowls",
+    stage=2,
+    milestones=("grasped", "stacked"),
+    penalties={"dropped": 2},
+    final=False,
+    source="twin",
+    notes="horizon 8",
+    run="er",
+    seed=4,
+    level="wide",
+    operator="",
+    times={"grasped": 1.5, "stacked": 4.0},
+    seconds=9.5,
+    score=62.5,
+    video="videos/a.mp4",
+    policy="abc",
+    normalization="def",
+    when=1.5e9,
+)
+BY_HAND = replace(TRIAL, source="operator", operator="Ada", seed=None, level="")
+
+# Writes trials one after the other, and a line to its standard output after each that was reported as written.
+WRITER = """
+import sys
+from pathlib import Path
+from holdfast.runs.trials import Trials
+from holdfast.core.records import Trial
+name = sys.argv[2]
+trials = Trials(Path(sys.argv[1]))
+for seed in range(100_000):
+    trials.add(Trial("stack_bowls", 1, (), source=name, seed=seed, score=float(seed)))
+    print(seed, flush=True)
+"""
+
+
+@pytest.fixture
+def trials(tmp_path):
+    with Trials(tmp_path / "trials.sqlite") as file:
+        yield file
+
+
+def test_a_trial_comes_back_as_it_was_written(trials, tmp_path):
+    trials.add(TRIAL)
+    trials.add(replace(BY_HAND, valid=False, score=None))
+    with Trials(tmp_path / "trials.sqlite") as again:
+        assert again.all() == [TRIAL, replace(BY_HAND, valid=False, score=None)]
+
+
+def test_trials_are_found_by_task_and_stage(trials):
+    others = [replace(TRIAL, task="hang_cup"), replace(TRIAL, stage=3)]
+    for trial in (TRIAL, *others):
+        trials.add(trial)
+    assert trials.all(task="hang_cup") == others[:1]
+    assert trials.all(stage=3) == others[1:]
+    assert trials.all("stack_bowls", 2) == [TRIAL]
+
+
+def test_a_trial_without_a_time_gets_the_present_one(trials):
+    trials.add(replace(TRIAL, when=0.0))
+    assert abs(trials.all()[0].when - time.time()) < 60
+
+
+def test_a_layout_counts_once_for_one_policy(trials):
+    number = trials.add(TRIAL)
+    assert trials.add(replace(TRIAL, score=0.0)) == number
+    assert trials.all() == [TRIAL]
+    assert trials.add(replace(TRIAL, policy="other")) != number
+
+
+def test_operators_repeat_a_task_as_often_as_they_like(trials):
+    assert trials.add(BY_HAND) != trials.add(replace(BY_HAND, when=BY_HAND.when + 1))
+    assert len(trials.all()) == 2
+
+
+def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
+    first = trials.add(BY_HAND)
+    second = trials.add(replace(BY_HAND, score=50.0, when=BY_HAND.when + 1), supersedes=first)
+    assert trials.add(BY_HAND) == first
+    assert trials.add(replace(BY_HAND, score=50.0, when=BY_HAND.when + 1), supersedes=first) == second
+    assert [trial.score for trial in trials.all()] == [50.0]
+
+
+@pytest.mark.parametrize("statement", ["UPDATE trials SET score = 100", "DELETE FROM trials"])
+def test_no_program_can_change_what_is_written(trials, tmp_path, statement):
+    trials.add(TRIAL)
+    with pytest.raises(sqlite3.IntegrityError, match="never"):
+        sqlite3.connect(tmp_path / "trials.sqlite").execute(statement)
+    assert trials.all() == [TRIAL]
+
+
+def test_a_correction_takes_the_place_of_what_it_corrects(trials):
+    first = trials.add(TRIAL)
+    second = trials.add(replace(TRIAL, score=50.0, operator="Ada"), supersedes=first)
+    assert [t.score for t in trials.all()] == [50.0]
+    assert list(trials.numbered()) == [second]
+    with pytest.raises(HoldfastError, match="corrected already"):
+        trials.add(replace(TRIAL, score=75.0), supersedes=first)
+    trials.add(replace(TRIAL, score=75.0), supersedes=second)
+    assert [t.score for t in trials.all()] == [75.0]
+    with pytest.raises(HoldfastError, match="FOREIGN KEY"):
+        trials.add(TRIAL, supersedes=99)
+
+
+def test_an_evaluation_does_not_bring_back_what_was_corrected(trials):
+    first = trials.add(TRIAL)
+    trials.add(replace(TRIAL, score=50.0), supersedes=first)
+    assert trials.add(TRIAL) == first
+    assert [t.score for t in trials.all()] == [50.0]
+
+
+def test_matrix_counts_valid_trials_by_task_and_stage(trials):
+    for trial in (
+        TRIAL,
+        replace(TRIAL, seed=5, score=100.0),
+        replace(TRIAL, seed=6, score=0.0, valid=False),
+        replace(TRIAL, task="hang_cup", score=25.0),
+        replace(BY_HAND, policy="", score=75.0),
+    ):
+        trials.add(trial)
+    assert trials.matrix(("hang_cup", "stack_bowls")).cells == {(1, 2): (25.0,), (2, 2): (62.5, 100.0, 75.0)}
+    with pytest.raises(HoldfastError, match="'stack_bowls'"):
+        trials.matrix(("hang_cup",))
+
+
+def test_matrix_leaves_out_weights_that_were_replaced(trials):
+    trials.add(TRIAL)
+    trials.add(replace(TRIAL, policy="trained again", score=87.5))
+    assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
+
+
+def test_a_valid_trial_needs_a_score(trials):
+    with pytest.raises(HoldfastError, match="no score"):
+        trials.add(replace(TRIAL, score=None))
+
+
+def test_what_cannot_be_opened_is_explained(tmp_path):
+    with pytest.raises(HoldfastError, match=r"none/trials.sqlite cannot be used"):
+        Trials(tmp_path / "none" / "trials.sqlite")
+    (tmp_path / "text").write_text("no database, but long enough to be taken for one " * 9)
+    with pytest.raises(HoldfastError, match="not a database"):
+        Trials(tmp_path / "text")
+    Trials(tmp_path / "newer").close()
+    sqlite3.connect(tmp_path / "newer").execute("PRAGMA user_version = 9")
+    with pytest.raises(HoldfastError, match="newer Holdfast"):
+        Trials(tmp_path / "newer")
+
+
+def test_killed_in_the_middle_of_writes_nothing_is_lost_or_doubled(tmp_path):
+    path, rng = tmp_path / "trials.sqlite", random.Random(0)
+    reported: dict[str, list[int]] = {"a": [], "b": []}
+    for _ in range(4):  # started again after every kill, both at once, also on the empty folder
+        writers = {
+            name: subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], stdout=subprocess.PIPE, text=True)
+            for name in reported
+        }
+        for writer in writers.values():
+            assert writer.stdout.readline(), "a writer could not begin"
+        time.sleep(rng.uniform(0.05, 0.3))
+        for writer in writers.values():
+            writer.kill()
+        for name, writer in writers.items():
+            reported[name] += [0, *(int(line) for line in writer.stdout.read().split())]
+            writer.wait()
+    with Trials(path) as trials:
+        found = trials.all()
+    for name, seeds in reported.items():
+        own = [trial.seed for trial in found if trial.source == name]
+        assert len(set(own)) == len(own)
+        assert own == list(range(len(own)))
+        assert max(seeds) > 10
+        assert set(seeds) <= set(own)
+        assert len(own) <= max(seeds) + 2, "at most one was written and not yet reported"
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,108 @@
+"""What is around a recording, with a graph that does nothing when it is played; what is in it is tried on a GPU."""
+
+import contextlib
+import gc
+import weakref
+
+import pytest
+import torch
+
+from holdfast.policies.adapter import Loss
+from holdfast.policies.batch_slice import BatchSlice
+from holdfast.policies.cuda_graphs import WARMUP, CudaGraphs
+from holdfast.train.config import OptimConfig, TrainConfig
+from holdfast.train.distributed import parallel
+from holdfast.train.distributed.ranks import ALONE
+
+
+class Graph:
+    played = 0
+
+    def replay(self):
+        Graph.played += 1
+
+
+class Stream(contextlib.nullcontext):
+    def wait_stream(self, other):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(Graph, "played", 0)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    for name in ("stream", "graph", "device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
+
+
+def test_every_shape_is_recorded_once_and_played_with_the_new_inputs():
+    calls, recordings = [], CudaGraphs()
+
+    def read(one, two):
+        calls.append(len(one))
+        return one, two
+
+    for size in (3, 3, 5, 3):
+        given = torch.rand(size), torch.rand(2)
+        buffers = recordings.play(read, *given)
+        assert all(torch.equal(*pair) for pair in zip(buffers, given, strict=True))
+    assert calls == [3] * (WARMUP + 1) + [5] * (WARMUP + 1)
+    assert Graph.played == 4
+
+
+class Small(torch.nn.Module):
+    """A policy of two weights, of which one is not used, behind an adapter's face."""
+
+    recordable = True
+
+    def __init__(self):
+        super().__init__()
+        self.policy = self
+        self.used, self.idle = (torch.nn.Parameter(torch.ones(())) for _ in range(2))
+
+    def loss(self, batch, active, part):
+        return Loss((self.used * batch["x"]).mean(), batch["x"], active)
+
+
+def objective(adapter):
+    made = parallel.Objective(adapter, TrainConfig(stream="any"), "cuda", ALONE)
+    made._device, made._bf16 = "cpu", False
+    assert made._recorded
+    return made
+
+
+def learn(made, x, share=1.0):
+    return made.learn({"x": x, "task": ["any"]}, None, torch.tensor(share), 0, BatchSlice(0, 2, 2), True)
+
+
+def test_gradients_of_the_recording_are_put_back_after_they_were_cleared():
+    adapter = Small()
+    made = objective(adapter)
+    loss = learn(made, torch.tensor([1.0, 3.0]), 0.5)
+    assert (float(loss.total), float(adapter.used.grad), adapter.idle.grad) == (1.0, 1.0, None)
+    written = adapter.used.grad
+    adapter.zero_grad(set_to_none=True)
+    learn(made, torch.tensor([2.0, 3.0]))
+    assert adapter.used.grad is written
+
+
+def test_recordings_go_with_whoever_made_them():
+    gc.disable()
+    try:
+        made = objective(Small())
+        learn(made, torch.ones(2))
+        gone = weakref.ref(made)
+        del made
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_parts_of_a_batch_are_not_recorded():
+    several = TrainConfig(stream="any", optim=OptimConfig(accumulate=2))
+    assert parallel.Objective(Small(), several, "cuda", ALONE)._recorded is None
+    assert parallel.Objective(Small(), TrainConfig(stream="any"), "cpu", ALONE)._recorded is None
