@@ -115,7 +115,7 @@ def test_cached_samples_equal_lerobots(lengths, chunk):
         lesson = Lesson(Task("go", "Go.", ("left",)), source, np.ones(3, bool), hold=False)
         batches = Batches([lesson], [cache], Layout(None, tuple(range(chunk)), np.zeros(3, bool)))
         every = np.arange(sum(lengths))
-        batch = batches.make(Draw(np.zeros_like(every), every, replay=False))
+        batch = batches.make(Draw(np.zeros_like(every), every, replayed=0))
         batches.close()
         for i in every:
             for key in (STATE, ACTION, "action_is_pad", HEAD, FRONT):

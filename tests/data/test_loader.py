@@ -144,7 +144,7 @@ def make():
         batches.close()
 
 
-DRAW = Draw(np.array([1, 0, 0, 1, 0]), np.array([3, 10, 4, 9, 0]), replay=False)
+DRAW = Draw(np.array([1, 0, 0, 1, 0]), np.array([3, 10, 4, 9, 0]), replayed=0)
 
 
 @pytest.mark.parametrize("threads", [1, 16], ids=["one thread", "several threads a camera"])

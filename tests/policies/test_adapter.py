@@ -120,7 +120,7 @@ def test_a_policy_that_counts_padding_is_found_out(recorded):
     lesson = Lesson(Task("reach", "Please reach.", ("left",)), source, np.ones(14, bool), hold=False)
     cache = open_cache(source, built.resize, CacheConfig(), Console(quiet=True))
     batches = Batches([lesson], [cache], built.layout)
-    batch = batches.make(Draw(np.zeros(2, np.int64), np.array([0, 20]), replay=False))
+    batch = batches.make(Draw(np.zeros(2, np.int64), np.array([0, 20]), replayed=0))
     batches.close()
     batch = {k: v.float() / 255 if k.startswith("observation.images") else v for k, v in batch.items()}
     assert not built.masks_padding(batch)
