@@ -8,11 +8,11 @@ import pytest
 from runs import twins
 
 from holdfast.catalog import task as catalog_task
+from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial
 from holdfast.evaluate.rollout import Eyes, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
-from holdfast.policies.pilot import Look
-from holdfast.twin.env import CellEnv, Observation
+from holdfast.twin.env import CellEnv
 from holdfast.twin.learned import Learned, load
 from holdfast.twin.scripted import expert, run
 
@@ -35,10 +35,10 @@ def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
 
-def looks() -> list[Look]:
+def looks() -> list[Question]:
     rng = np.random.default_rng(0)
     return [
-        Look(
+        Question(
             catalog_task(task),
             rng.uniform(-0.5, 0.5, 14),
             {

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
+from holdfast.core.observation import Observation
 from holdfast.core.records import Task
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.client import About
-from holdfast.twin.env import Observation
 from holdfast.twin.world import _home
 
 PAIR = EMBODIMENTS["piper_x_pair"]

@@ -12,8 +12,9 @@ import pytest
 from fakes import HOME, ONE, PAIR, FakeRobot
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.observation import Question
 from holdfast.robots.async_client import AsyncClient
-from holdfast.robots.client import About, PolicyClient, Question, UnansweredError, _fitted
+from holdfast.robots.client import About, PolicyClient, UnansweredError, _fitted
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import Conduct, ControlLoop

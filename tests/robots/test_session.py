@@ -238,11 +238,11 @@ class _Echo:
         return None
 
     def answer(self, question, seconds):
-        from holdfast.policies.pilot import Look
+        from holdfast.core.observation import Question
         from holdfast.serve.wire import pack, unpack
 
         asked = unpack(pack({"state": question.state.astype(np.float32), "images": question.images}))
-        look = Look(question.task, asked["state"], asked["images"], question.seed, question.number)
+        look = Question(question.task, asked["state"], asked["images"], question.seed, question.number)
         return unpack(pack({"actions": self._pilot.answer([look])[0]}))["actions"].astype(float)
 
     def close(self):

@@ -134,11 +134,12 @@ def test_the_policy_acts_as_the_checkpoint_does_and_as_lerobot_rollout_loads_it(
     from lerobot.policies.factory import make_pre_post_processors
     from lerobot.rollout.context import _load_pretrained_policy
 
-    from holdfast.policies.pilot import Look, Pilot
+    from holdfast.core.observation import Question
+    from holdfast.policies.pilot import Pilot
 
     rng = np.random.default_rng(0)
     images = {name: rng.integers(0, 256, (*size, 3), np.uint8) for name, size in bundle.cameras.items()}
-    look = Look(bundle.tasks[TASKS[1]], rng.uniform(-0.5, 0.5, 14).astype(np.float32), images, 5, 2)
+    look = Question(bundle.tasks[TASKS[1]], rng.uniform(-0.5, 0.5, 14).astype(np.float32), images, 5, 2)
     (found,) = pilot.answer([look])
     checkpoint = Pilot(trained / "stages" / f"02-{TASKS[1]}" / "checkpoint", bundle.names)
     assert np.array_equal(found, checkpoint.answer([look])[0])

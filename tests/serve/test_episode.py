@@ -12,8 +12,9 @@ from bundles import TASKS, make_trained, question, serving
 from websockets.exceptions import ConnectionClosed
 
 from holdfast.catalog import task as catalog_task
+from holdfast.core.observation import Question
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.policies.pilot import Look, Pilot
+from holdfast.policies.pilot import Pilot
 from holdfast.serve.bundle import make
 from holdfast.serve.wire import pack, unpack
 
@@ -95,7 +96,7 @@ def test_robots_with_tasks_of_one_and_two_arms_are_answered_as_if_alone(based):
             robot.join()
     for number, question_ in enumerate(asked):
         task = based.tasks[question_["prompt"]]
-        look = Look(task, question_["state"], question_["images"], number, number // 2)
+        look = Question(task, question_["state"], question_["images"], number, number // 2)
         expected = ROBOT.hold(own.answer([look])[0], question_["state"], task.arms)
         assert np.abs(answers[number]["actions"] - expected).max() < 1e-6
         assert (answers[number]["task"], answers[number]["number"]) == (task.name, number // 2)

@@ -11,8 +11,9 @@ from toys import stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.observation import Question
 from holdfast.core.records import Task
-from holdfast.policies.pilot import Look, Pilot
+from holdfast.policies.pilot import Pilot
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_stream_resumes_exactly_and_its_policy_acts(toy):
     pilot = Pilot(stage / "checkpoint", schema["names"])
     images = {name: np.full((32, 32, 3), 90, np.uint8) for name in pilot.cameras}
     tasks = [Task("reach", "Please reach.", ("left",)), Task("lift", "Please lift.", ("left", "right"))]
-    looks = [Look(task, np.zeros(14), images, seed) for seed, task in enumerate(tasks * 2)]
+    looks = [Question(task, np.zeros(14), images, seed) for seed, task in enumerate(tasks * 2)]
     together = pilot.answer(looks)
     assert together[0].shape == (4, 14)
     assert all(np.isfinite(answer).all() for answer in together)

@@ -76,7 +76,7 @@ def batch_of(seed=0, tokens=True):
 def test_a_step_and_its_ledger_never_wait_for_the_gpu(adapter):
     step, state = stepper(adapter, lambda batch: batch), TrainingState(adapter.policy, TrainConfig(stream="any").optim)
     ledger = LossTotals(["reach"], NAMES, ["left"] * len(NAMES), "cuda")
-    draw = Draw(replay=False, rows=np.zeros(ROWS, dtype=np.int64), frames=np.zeros(ROWS, dtype=np.int64))
+    draw = Draw(replayed=0, rows=np.zeros(ROWS, dtype=np.int64), frames=np.zeros(ROWS, dtype=np.int64))
     for number in range(4):
         batch = batch_of(number)
         try:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.catalog import task as catalog_task
 from holdfast.core.errors import HoldfastError
 from holdfast.core.film import Film
+from holdfast.core.observation import Observation
 from holdfast.core.processes import end_with_parent
 from holdfast.core.records import Trial
 from holdfast.twin.board import board
 from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.chunks import Chunks
-from holdfast.twin.env import CellEnv, Observation
+from holdfast.twin.env import CellEnv
 
 if TYPE_CHECKING:
     import numpy as np
@@ -204,7 +205,7 @@ def play[L: Lane](
         orders: What to run.
         ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
     """
-    from holdfast.policies.pilot import Look
+    from holdfast.core.observation import Question
 
     eyes = Eyes(pilot.size, tuple(pilot.cameras))
     free = list(lanes)
@@ -216,7 +217,7 @@ def play[L: Lane](
             busy[lane] = order, 0
         if not busy:
             return
-        looks: dict[L, Look] = {}
+        looks: dict[L, Question] = {}
         for lane in ready(busy):
             (order, number), found = busy[lane], lane.result()
             if isinstance(found, Trial):
@@ -224,7 +225,7 @@ def play[L: Lane](
                 free.append(lane)
                 yield found
             else:
-                looks[lane] = Look(catalog_task(order.task), found.state, found.images, order.seed, number)
+                looks[lane] = Question(catalog_task(order.task), found.state, found.images, order.seed, number)
                 busy[lane] = order, number + 1
         for lane, actions in zip(looks, pilot.answer(list(looks.values())), strict=True):
             lane.go(actions)

@@ -1,6 +1,6 @@
 """A saved policy as something that acts: from what a robot sees to the actions it carries out next.
 
-Looks of several robots are answered together, but what one of them is told must not depend on who else asked. The noise
+Questions of several robots are answered together, but what one of them is told must not depend on who else asked. The noise
 of a chunk therefore comes from the attempt's seed and the chunk's number alone, and the rows of a batch are always as
 many: the same numbers in a batch of another size differ in their last bits.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +17,13 @@ import numpy as np
 import torch
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Task
+from holdfast.core.observation import Question
 from holdfast.data.lerobot.source import IMAGES, STATE
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a policy is asked about: the measured state and images of one moment, and which question it is.
-
-    `seed` is that of the attempt's randomness, `number` counts the attempt's questions from 0.
-    """
-
-    task: Task
-    state: np.ndarray
-    images: dict[str, np.ndarray] = field(default_factory=dict)
-    seed: int = 0
-    number: int = 0
 
 
 class Pilot:
@@ -81,19 +66,19 @@ class Pilot:
 
     @property
     def remembers(self) -> bool:
-        """Whether it keeps what it saw from look to look, so that it can serve only one robot."""
+        """Whether it keeps what it saw from question to question, so that it can serve only one robot."""
         return bool(self._config.n_obs_steps > 1)
 
     @property
     def rows(self) -> int:
-        """Looks answered at once; fewer are padded."""
+        """Questions answered at once; fewer are padded."""
         if self.remembers:
             return 1
         return self._rows or (CPU_ROWS if self._config.device == "cpu" else GPU_ROWS)
 
     @property
     def horizon(self) -> int:
-        """Steps carried out before it looks again."""
+        """Steps carried out before it asks again."""
         return int(self._config.n_action_steps)
 
     @property
@@ -108,58 +93,58 @@ class Pilot:
         return height, width
 
     @torch.no_grad()
-    def answer(self, looks: Sequence[Look]) -> list[np.ndarray]:
-        """The actions each look leads to, up to the horizon (steps, dimensions), absolute and in the robot's units."""
+    def answer(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        """Actions for each question, up to the horizon (steps, dimensions), absolute and in the robot's units."""
         if not self._together:
-            return [self._answer_alone(look) for look in looks]
+            return [self._answer_alone(question) for question in questions]
         answers = []
-        for first in range(0, len(looks), self.rows):
-            answers += self._answer_together(looks[first : first + self.rows])
+        for first in range(0, len(questions), self.rows):
+            answers += self._answer_together(questions[first : first + self.rows])
         return answers
 
-    def _answer_together(self, looks: Sequence[Look]) -> list[np.ndarray]:
+    def _answer_together(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """One forward pass. Tasks can live in spaces of their own, so they are normalized apart.
 
         All of that happens on the host: on a GPU where simulators draw, each of many small copies would wait its turn.
         """
         places: dict[str, list[int]] = {}
-        for place, look in enumerate(looks):
-            places.setdefault(look.task.name, []).append(place)
+        for place, question in enumerate(questions):
+            places.setdefault(question.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
-        parts = [self._processors(name)[0](_batch([looks[p] for p in some])) for name, some in places.items()]
+        parts = [self._processors(name)[0](_batch([questions[p] for p in some])) for name, some in places.items()]
         # By place again: where a row stands in the batch never depends on its neighbours' tasks. The last fills it up.
-        full = np.minimum(np.arange(self.rows), len(looks) - 1)
+        full = np.minimum(np.arange(self.rows), len(questions) - 1)
         back = np.argsort(order)[full]
         batch = {
             key: self._send(torch.cat([part[key] for part in parts])[back])
             for key, value in parts[0].items()
             if isinstance(value, torch.Tensor)
         }
-        noise = torch.from_numpy(np.stack([self._noise(look) for look in looks])[full])
+        noise = torch.from_numpy(np.stack([self._noise(question) for question in questions])[full])
         chunks = self._policy.predict_action_chunk(batch, noise=self._send(noise)).cpu()
         answers: dict[int, np.ndarray] = {}
         for name, some in places.items():
             actions = self._processors(name)[1](chunks[some]).numpy()
             answers |= dict(zip(some, actions[:, : self.horizon], strict=True))
-        return [answers[place] for place in range(len(looks))]
+        return [answers[place] for place in range(len(questions))]
 
     def _send(self, values: torch.Tensor) -> torch.Tensor:
         return send(values, torch.device(self._config.device))
 
-    def _answer_alone(self, look: Look) -> np.ndarray:
-        pre, post = self._processors(look.task.name)
-        if look.number == 0:
+    def _answer_alone(self, question: Question) -> np.ndarray:
+        pre, post = self._processors(question.task.name)
+        if question.number == 0:
             self._policy.reset()
-        torch.manual_seed(int(np.random.SeedSequence((look.seed, look.number)).generate_state(1)[0]))
-        batch = _batch([look])
+        torch.manual_seed(int(np.random.SeedSequence((question.seed, question.number)).generate_state(1)[0]))
+        batch = _batch([question])
         images = {key: pixels.float() / 255 for key, pixels in batch.items() if key.startswith(IMAGES)}
         batch = pre(batch | images)
         if self.remembers:  # such a policy keeps its own queues of what it saw and of what it will do
             return np.asarray(post(self._policy.select_action(batch)).cpu())
         return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
 
-    def _noise(self, look: Look) -> np.ndarray:
-        rng = np.random.default_rng((look.seed, look.number))
+    def _noise(self, question: Question) -> np.ndarray:
+        rng = np.random.default_rng((question.seed, question.number))
         return rng.standard_normal(self._policy.noise_shape, dtype=np.float32)
 
     def _processors(self, task: str) -> tuple[Any, Any]:
@@ -186,13 +171,15 @@ class Pilot:
         self._policy.reset()  # the length of its queue
 
 
-def _batch(looks: list[Look]) -> dict[str, Any]:
+def _batch(questions: list[Question]) -> dict[str, Any]:
     """With images as bytes."""
     return {
-        STATE: torch.from_numpy(np.stack([look.state for look in looks])).float(),
-        "task": [look.task.instruction for look in looks],
+        STATE: torch.from_numpy(np.stack([question.state for question in questions])).float(),
+        "task": [question.task.instruction for question in questions],
         **{
-            IMAGES + camera: torch.from_numpy(np.stack([look.images[camera] for look in looks])).permute(0, 3, 1, 2)
-            for camera in looks[0].images
+            IMAGES + camera: torch.from_numpy(np.stack([question.images[camera] for question in questions])).permute(
+                0, 3, 1, 2
+            )
+            for camera in questions[0].images
         },
     }

@@ -11,7 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from holdfast.robots.client import About, Answerer, Question, UnansweredError
+from holdfast.core.observation import Question
+from holdfast.robots.client import About, Answerer, UnansweredError
 
 PATIENCE = 60.0  # seconds to wait for a server to come back
 _BACKOFF = (0.1, 2.0)  # seconds before the second attempt to connect, doubled up to the most

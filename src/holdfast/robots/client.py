@@ -7,7 +7,7 @@ for that of another question.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Task
+from holdfast.core.observation import Question
 from holdfast.serve.wire import LIMIT, WireError, pack, unpack
 
 if TYPE_CHECKING:
@@ -40,17 +40,6 @@ class About:
     policy: str = ""
     normalization: str = ""
     tasks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Question:
-    """What was seen at one control step; `seed` and `number` decide the noise of the answer."""
-
-    task: Task
-    state: np.ndarray
-    images: dict[str, np.ndarray] = field(default_factory=dict)
-    seed: int = 0
-    number: int = 0
 
 
 class Answerer(Protocol):
@@ -167,12 +156,8 @@ class InProcess:
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
         """Compute the actions, however long that takes."""
-        from holdfast.policies.pilot import Look
-
         assert self._pilot is not None
-        images = _fitted(question.images, self.connect())
-        look = Look(question.task, question.state, images, question.seed, question.number)
-        return self._pilot.answer([look])[0]
+        return self._pilot.answer([replace(question, images=_fitted(question.images, self.connect()))])[0]
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -11,11 +11,11 @@ import numpy as np
 from PIL import Image
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.observation import Observation
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.robots.limits import Workspace
 from holdfast.robots.robot import FaultError
-from holdfast.twin.env import Observation
 
 if TYPE_CHECKING:
     from lerobot.robots.robot import Robot as Device

@@ -15,14 +15,14 @@ from typing import Literal
 
 import numpy as np
 
+from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Task
 from holdfast.robots.action_queue import ActionQueue
 from holdfast.robots.async_client import AsyncClient
-from holdfast.robots.client import Question, UnansweredError
+from holdfast.robots.client import UnansweredError
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Command, Limits
 from holdfast.robots.robot import FaultError, Robot
-from holdfast.twin.env import Observation
 
 WAITED = "no action yet"
 type Ended = Literal["over", "time", "operator", "quit", "unanswered", "fault"]

@@ -13,11 +13,11 @@ from PIL import Image
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.film import Film
+from holdfast.core.observation import Observation
 from holdfast.core.records import Task
 from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame
 from holdfast.robots.limits import Command
 from holdfast.robots.robot import Robot
-from holdfast.twin.env import Observation
 
 _FILM_STEP = 3  # control steps between two pictures of the video
 _LIVE_STEP = 9  # and between two live ones

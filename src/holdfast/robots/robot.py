@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.observation import Observation
 from holdfast.embodiments.embodiment import Embodiment
-from holdfast.twin.env import Observation
 
 
 class FaultError(HoldfastError):

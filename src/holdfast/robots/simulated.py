@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.core.observation import Observation
 from holdfast.core.records import Trial
 from holdfast.embodiments.piper_x import PIPER_X_PAIR
 from holdfast.twin.cell import CONTROL_HZ
-from holdfast.twin.env import CellEnv, Observation
+from holdfast.twin.env import CellEnv
 
 _SHOWN = ("head", "front")
 _SHOWN_SIZE = (240, 320)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.policies.pilot import Look
+from holdfast.core.observation import Question
 
 GATHER = 0.004  # seconds to wait for others who may ask; a robot that is alone never waits
 
@@ -36,7 +36,7 @@ class Policy(Protocol):
     def horizon(self) -> int:
         """Steps of an answer."""
 
-    def answer(self, looks: Sequence[Look]) -> list[np.ndarray]:
+    def answer(self, looks: Sequence[Question]) -> list[np.ndarray]:
         """Actions for each look."""
 
 
@@ -51,7 +51,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class _Waiting:
-    look: Look
+    look: Question
     since: float
     result: asyncio.Future[Answered]
 
@@ -71,7 +71,7 @@ class Batcher:
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._thread = ThreadPoolExecutor(1, "policy")
 
-    async def ask(self, look: Look) -> Answered:
+    async def ask(self, look: Question) -> Answered:
         """Wait for an answer."""
         waiting = _Waiting(look, perf_counter(), asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.observation import Question
 from holdfast.core.records import Task
-from holdfast.policies.pilot import Look
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.wire import pack, unpack
 
@@ -58,12 +58,12 @@ class MessageCodec:
             "limit": self.limit,
         })  # fmt: skip
 
-    def blank(self, task: Task) -> Look:
+    def blank(self, task: Task) -> Question:
         """A question about nothing, to warm the policy up."""
         images = {name: np.zeros((*size, 3), np.uint8) for name, size in self._bundle.cameras.items()}
-        return Look(task, np.zeros(len(self._bundle.names), np.float32), images)
+        return Question(task, np.zeros(len(self._bundle.names), np.float32), images)
 
-    def read(self, message: str | bytes, number: int) -> Look:
+    def read(self, message: str | bytes, number: int) -> Question:
         """Understand a question, the connection's `number`-th; whatever is wrong with it is a HoldfastError."""
         if isinstance(message, str):
             raise HoldfastError("A question is a binary message in msgpack, got text.")
@@ -73,7 +73,7 @@ class MessageCodec:
         for key in content:
             if key not in _KEYS and not key.startswith(_IMAGES):
                 raise unknown("key of a question", key[:80], _KEYS)
-        return Look(
+        return Question(
             self._task(_either(content, "prompt", "task")),
             self._state(_either(content, _STATE, "state")),
             self._images(content),
@@ -81,7 +81,7 @@ class MessageCodec:
             _count(content, "number", number),
         )
 
-    def answer(self, look: Look, actions: np.ndarray, wait: float, infer: float) -> bytes:
+    def answer(self, look: Question, actions: np.ndarray, wait: float, infer: float) -> bytes:
         """What the asker is told; arms that the task does not use are held where they were measured."""
         robot, arms = self._bundle.embodiment, look.task.arms
         actions = np.asarray(actions, np.float32)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from holdfast import rubric
 from holdfast.core.errors import unknown
+from holdfast.core.observation import Observation
 from holdfast.core.records import Trial
 from holdfast.twin import cell
 from holdfast.twin.task import LEVELS, Spread
@@ -17,14 +17,6 @@ from holdfast.twin.world import World
 
 FULL = 100.0
 _SETTLE = 10  # control steps before the episode: objects are laid down a little above the table
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What a policy may see: 14 measured values in the embodiment's order, and images by camera."""
-
-    state: np.ndarray
-    images: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class CellEnv:

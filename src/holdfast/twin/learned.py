@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from holdfast.core.observation import Question
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.policies.pilot import Look, Pilot
+from holdfast.policies.pilot import Pilot
 from holdfast.twin.chunks import Chunks
 from holdfast.twin.env import CellEnv
 
@@ -40,8 +41,8 @@ class Learned:
             self._chunks.put(self._pilot.answer([self._look()])[0])
         return self._chunks.take()
 
-    def _look(self) -> Look:
+    def _look(self) -> Question:
         seen = self._env.observe(self._pilot.size, self._pilot.cameras)
-        look = Look(self._env.task.record, seen.state, seen.images, self._seed, self._looks)
+        look = Question(self._env.task.record, seen.state, seen.images, self._seed, self._looks)
         self._looks += 1
         return look
