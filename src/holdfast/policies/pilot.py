@@ -1,8 +1,8 @@
 """A saved policy as something that acts: from what a robot sees to the actions it carries out next.
 
-Questions of several robots are answered together, but what one of them is told must not depend on who else asked. The noise
-of a chunk therefore comes from the attempt's seed and the chunk's number alone, and the rows of a batch are always as
-many: the same numbers in a batch of another size differ in their last bits.
+Questions of several robots are answered together, but an answer must not depend on who else asked. So the noise of a
+chunk comes from the attempt's seed and the chunk's number alone, and a batch always has the same number of rows: the
+same numbers in a batch of another size differ in their last bits.
 """
 
 from __future__ import annotations
