@@ -9,8 +9,8 @@ import holdfast
 
 ROOT = Path(holdfast.__file__).parent
 ORDER = [
-    "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "runs", "policies", "methods",
-    "train", "twin", "evaluate", "report", "serve", "console", "robots", "recipes", "commands", "cli",
+    "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
+    "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "recipes", "commands", "cli",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
