@@ -1,65 +1,263 @@
-"""The folder shows the idea: imports go one way, files stay short enough to read."""
+"""The layout, module by module: imports go one way, every name exists, files stay short enough to read."""
 
 import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-import holdfast
-
-ROOT = Path(holdfast.__file__).parent
+REPOSITORY = Path(__file__).parents[1]
+ROOT = REPOSITORY / "src" / "holdfast"
+# Each entry imports only entries to its left.
 ORDER = [
     "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
     "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "recipes", "commands", "cli",
 ]  # fmt: skip
-FILES = sorted(ROOT.rglob("*.py"))
+LEROBOT = (
+    "data.lerobot",
+    "policies",
+    "twin",
+    "robots",
+)  # the folders that may import LeRobot; CONTRIBUTING says so too
+WITHOUT_TORCH = ("core", "catalog", "rubric", "metrics", "methods")
+# One name, two classes: both networks are built of layers that everybody calls so.
+LAYERS = {
+    name: {"holdfast.policies.nano.network", "holdfast.policies.pi05.gemma"}
+    for name in ("Attention", "FeedForward", "TimedNorm")
+}
 
 
-def part(path):
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def module_name(path: Path) -> str:
+    parts = ("holdfast", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path):
-    """Names of holdfast's parts that a file imports, wherever in the file the import stands."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        modules = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            modules = [f"{node.module}.{a.name}" if node.module == "holdfast" else node.module for a in node.names]
-        elif isinstance(node, ast.Import):
-            modules = [a.name for a in node.names]
-        for module in modules:
-            if module.startswith("holdfast.") and module != "holdfast.__version__":
-                yield module.split(".")[1]
+MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+PACKAGES = [name for name, path in MODULES.items() if path.name == "__init__.py" and name != "holdfast"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_only_upwards(path):
-    own = part(path)
-    if own in ("__init__", "__main__"):
-        return
-    allowed = set(ORDER[: ORDER.index(own) + 1])
-    assert set(imported(path)) <= allowed
-    if own == "evaluate":
-        assert "train" not in imported(path), "train and evaluate meet in the run folder only"
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
-def test_only_data_and_policies_know_lerobot():
-    knowing = {part(p) for p in FILES if "lerobot" in {m.split(".")[0] for m in _foreign(p)}}
-    assert knowing <= {"data", "policies", "twin", "robots"}
+def imports(path: Path):
+    """(line, module, name or None) of every import in a file, wherever it stands: in functions and type checks too."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno}: import by the full name, not with dots"
+            yield from ((node.lineno, node.module, alias.name) for alias in node.names)
 
 
-def _foreign(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-        elif isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+@cache
+def imported(module: str) -> dict[str, int]:
+    """Our modules that a module imports, each with a line that does."""
+    found = {}
+    for line, source, name in imports(MODULES[module]):
+        target = f"{source}.{name}" if f"{source}.{name}" in MODULES else source
+        if target.split(".")[0] == "holdfast" and target not in ("holdfast", module):
+            found[target] = line
+    return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def place(module: str) -> str:
+    return str(MODULES[module].relative_to(REPOSITORY))
+
+
+def one_direction(edges: dict[str, dict[str, str]], what: str) -> None:
+    """Fail where imports run in a circle. `edges` has for each node what it imports and the place that says so."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]
+        steps = [f"  {a} imports {b} ({edges[a][b]})" for a, b in pairwise(circle)]
+        pytest.fail(f"{what} import each other:\n" + "\n".join(steps), pytrace=False)
+
+
+def test_the_order_names_every_folder_and_nothing_else():
+    there = {part_of(module) for module in MODULES} - {"", "__main__"}
+    assert there - set(ORDER) == set(), "add it to ORDER, at the place where its imports allow it"
+    assert set(ORDER) - there - {"arenas"} == set(), "ORDER names what is not there"
+
+
+@pytest.mark.parametrize("part", ORDER)
+def test_folders_import_only_what_stands_before_them(part):
+    allowed = ORDER[: ORDER.index(part) + 1]
+    wrong = [
+        f"{place(module)}:{line} imports {target}: {part_of(target)} stands after {part}"
+        for module in MODULES
+        if part_of(module) == part
+        for target, line in imported(module).items()
+        if part_of(target) not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    edges = {m: {t: f"{place(m)}:{line}" for t, line in imported(m).items() if t in MODULES} for m in MODULES}
+    one_direction(edges, "modules")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_members_of_a_package_import_each_other_in_one_direction(package):
+    """A sub-package is one member: what it imports, sibling or file of its parent, never imports it."""
+    depth = package.count(".") + 1
+
+    def member(module: str) -> str | None:
+        inside = module == package or module.startswith(package + ".")
+        return ".".join(module.split(".")[: depth + 1]) if inside else None
+
+    edges: dict[str, dict[str, str]] = defaultdict(dict)
+    for module in MODULES:
+        for target, line in imported(module).items():
+            a, b = member(module), member(target)
+            if a and b and a != b:
+                edges[a][b] = f"{place(module)}:{line}"
+    one_direction(edges, f"members of {package}")
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_training_and_evaluation_meet_in_the_run_folder_only():
+    wrong = [
+        f"{place(module)}:{line} imports {target}"
+        for module in MODULES
+        for target, line in imported(module).items()
+        if {part_of(module), part_of(target)} == {"train", "evaluate"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_its_arena_knows_the_twin():
+    if not (ROOT / "arenas").exists():
+        pytest.skip("there are no arenas yet")
+    wrong = [
+        f"{place(module)}:{line} imports {target}"
+        for module in MODULES
+        for target, line in imported(module).items()
+        if part_of(target) == "twin" and part_of(module) != "twin" and module != "holdfast.arenas.twin"
+    ]
+    assert not wrong, "speak to the protocol in arenas/arena.py instead:\n" + "\n".join(wrong)
+
+
+def names_in(module: str) -> set[str]:
+    """What `from module import ...` may name: what the file binds at its top level, and its submodules."""
+    names = {name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == module}
+    waiting: list[ast.AST] = list(tree(MODULES[module]).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return names
+
+
+SOURCES = [p for d in ("src", "plugins", "benchmarks", "scripts") for p in sorted((REPOSITORY / d).rglob("*.py"))]
+TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
+
+
+def test_every_imported_name_exists():
+    wrong = []
+    for path in SOURCES + TESTS:
+        for line, source, name in imports(path):
+            if source.split(".")[0] != "holdfast":
+                continue
+            where = f"{path.relative_to(REPOSITORY)}:{line}"
+            if source not in MODULES:
+                wrong.append(f"{where}: there is no module {source}")
+            elif name and name not in names_in(source):
+                wrong.append(f"{where}: {source} has no {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_module_named_in_a_text_exists():
+    """Tables name modules as "holdfast.a.b" or "holdfast.a.b:Name", to import them when they are asked for."""
+    wrong = []
+    for path in SOURCES:
+        loggers = {
+            id(argument)
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "getLogger"
+            for argument in node.args
+        }
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in loggers:
+                continue
+            if match := re.fullmatch(r"(holdfast(?:\.[a-z_]\w*)+)(?::(\w+).*)?", node.value):
+                module, name = match.groups()
+                parent, _, last = module.rpartition(".")
+                known = module in MODULES or (parent in MODULES and last in names_in(parent))
+                if not known or (name and name not in names_in(module)):
+                    wrong.append(f"{path.relative_to(REPOSITORY)}:{node.lineno}: {node.value!r} names nothing")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_has_its_file():
+    from holdfast.cli import COMMANDS
+
+    files = {p.stem.rstrip("_") for p in (ROOT / "commands").glob("*.py")}
+    assert set(COMMANDS) - files == set(), "cli.py lists commands without a file"
+
+
+def test_no_two_classes_have_one_name():
+    owners = defaultdict(set)
+    for module, path in MODULES.items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                owners[node.name].add(module)
+    wrong = [
+        f"{name}: {', '.join(sorted(found))}"
+        for name, found in owners.items()
+        if len(found) > 1 and found != LAYERS.get(name)
+    ]
+    assert not wrong, "give each its own name:\n" + "\n".join(wrong)
+    stale = [name for name in LAYERS if len(owners[name]) < 2]
+    assert not stale, f"no longer needed in LAYERS: {stale}"
+
+
+def test_lerobot_is_imported_in_its_folders_only():
+    allowed = tuple(f"holdfast.{folder}." for folder in LEROBOT)
+    wrong = [
+        f"{place(module)}:{line} imports {source}"
+        for module, path in MODULES.items()
+        for line, source, _ in imports(path)
+        if source.split(".")[0] == "lerobot" and not f"{module}.".startswith(allowed)
+    ]
+    assert not wrong, f"LeRobot is imported only in {', '.join(LEROBOT)}:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("part", WITHOUT_TORCH)
+def test_light_parts_import_neither_torch_nor_lerobot(part):
+    names = [m for m in MODULES if m == f"holdfast.{part}" or m.startswith(f"holdfast.{part}.")]
+    code = (
+        "import importlib, sys\n"
+        "sys.modules['torch'] = sys.modules['lerobot'] = None  # importing them is an error now\n"
+        f"for name in {names}: importlib.import_module(name)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
 def test_files_and_functions_stay_short(path):
-    text = path.read_text()
-    assert text.count("\n") <= 300
-    for node in ast.walk(ast.parse(text)):
+    lines = path.read_text().count("\n")
+    assert lines <= 300, f"{lines} lines"
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno < 50, node.name
+            length = node.end_lineno - node.lineno
+            assert length < 50, f"{node.name} has {length} lines"

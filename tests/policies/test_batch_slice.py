@@ -8,7 +8,7 @@ from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
 from holdfast.policies.augment import augment
 from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.config import AugmentConfig
-from holdfast.policies.nano.fresh import fresh_nano
+from holdfast.policies.fresh_nano import fresh_nano
 
 ROWS = 8
 

@@ -14,7 +14,7 @@ from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
-from holdfast.policies.nano.fresh import fresh_nano
+from holdfast.policies.fresh_nano import fresh_nano
 from holdfast.train.config import OptimConfig, TrainConfig
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper

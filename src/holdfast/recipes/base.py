@@ -30,7 +30,7 @@ from holdfast.norm.strategies import Space, calibrated_space, widen
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import choose_device
-from holdfast.policies.nano.fresh import fresh_nano
+from holdfast.policies.fresh_nano import fresh_nano
 from holdfast.train.config import NormConfig, OptimConfig
 from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
 from holdfast.twin.cell import CAMERAS
