@@ -1,0 +1,24 @@
+"""What MkDocs cannot do itself: write the help of every command into reference/commands.md."""
+
+import contextlib
+import io
+import os
+from typing import Any
+
+from holdfast.cli import COMMANDS, main
+
+MARK = "<!-- the help of every command -->"
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the mark by one section for each command."""
+    return markdown.replace(MARK, "\n".join(map(section, COMMANDS))) if MARK in markdown else markdown
+
+
+def section(command: str) -> str:
+    """A command's purpose and its `--help`."""
+    said = io.StringIO()
+    os.environ["COLUMNS"] = "100"  # argparse wraps at the width of the terminal
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        main([command, "--help"])
+    return f"## {command}\n\n{COMMANDS[command].capitalize()}.\n\n```text\n{said.getvalue().rstrip()}\n```\n"
