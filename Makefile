@@ -6,12 +6,13 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?= 1
 
-.PHONY: help setup test check quickstart bench gpu-pack clean
+.PHONY: help setup test check quickstart docs bench gpu-pack clean
 
 help:
 	@echo "make quickstart   set up and watch forgetting and its cure on a CPU (SEED=2: with other demonstrations)"
 	@echo "make test         set up, lint, check types, run all tests"
 	@echo "make check        lint and types only"
+	@echo "make docs         build the documentation into site/index.html"
 	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, server"
 	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
 
@@ -35,6 +36,11 @@ test: check
 quickstart: setup
 	$(RUN)/holdfast run quickstart --seed $(SEED)
 
+# The variable silences a note about the theme's successor; warnings of the build itself are errors.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html."
+
 bench: setup
 	$(RUN)/python benchmarks/engine.py
 	$(RUN)/python benchmarks/loader.py
@@ -46,4 +52,4 @@ gpu-pack: setup
 	bash scripts/gpu_pack.sh $(RUN)
 
 clean:
-	rm -rf $(VENV) runs data wheels
+	rm -rf $(VENV) runs data wheels site
