@@ -38,7 +38,7 @@ quickstart: setup
 
 # The variable silences a note about the theme's successor; warnings of the build itself are errors.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 	@echo "Open site/index.html."
 
 bench: setup
