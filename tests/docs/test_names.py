@@ -65,3 +65,9 @@ def _flags(*words):
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(StringIO()), contextlib.suppress(SystemExit):
         main([*words, "--help"])
     return {flag.replace("-", "_") for flag in re.findall(r"--([\w.-]+)", said.getvalue())}
+
+
+def test_every_tutorial_is_run_by_a_test():
+    tests = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py"))
+    missing = [page.name for page in (REPOSITORY / "docs" / "tutorials").glob("*.md") if page.name not in tests]
+    assert not missing, f"no test names, and so runs, {missing}"
