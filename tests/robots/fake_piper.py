@@ -26,7 +26,7 @@ class FakePiper:
         self.targets, self.opening_target = list(self.joints), self.opening
         self.enabled, self.gripper_on, self.mode, self.status, self.errors, self.motor = False, False, None, 0, 0, 0
         self.received: list[tuple[int, bytes]] = []
-        self.speaks, self.obeys = True, obeys
+        self.speaks, self.obeys, self.rounds = True, obeys, 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._thread.start()
@@ -49,6 +49,7 @@ class FakePiper:
             self._move()
             if self.speaks:
                 self._report()
+            self.rounds += 1
 
     def _obey(self, identifier, data):
         self.received.append((identifier, data))

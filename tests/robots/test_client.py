@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import Conduct, ControlLoop
 
 LIMITS = Limits(PAIR, Workspace())
+LONG = 60.0  # seconds that no answer takes, however busy the machine is
 QUESTION = Question(ONE, HOME, {"head": np.zeros((8, 8, 3), np.uint8)})
 
 
@@ -62,71 +62,76 @@ def start(port):
         process.kill()
 
 
-def attempt(robot, asker, on_step=None, seconds=60.0):
+def attempt(robot, client, on_step=None):
+    """An attempt that waits for every answer, so that nothing depends on how busy the machine is."""
+
     def see(seen, command):
         if on_step:
             on_step(robot.told)
 
-    conduct = Conduct(ONE, horizon=8, ahead=4, seconds=seconds)
-    return ControlLoop(robot, asker, LIMITS, conduct, NoKeys(), see).run()
+    conduct = Conduct(ONE, horizon=8, ahead=4, seconds=60.0, realtime=False)
+    return ControlLoop(robot, client, LIMITS, conduct, NoKeys(), see).run()
 
 
 def test_a_server_killed_in_the_middle_stops_the_arms_and_the_next_attempt_reconnects(start, port):
-    process, robot, killed = start(), FakeRobot(), []
+    process, robot = start(), FakeRobot()
 
     def kill(step):
         if step == 20:
             process.kill()
-            killed.append(time.monotonic())
 
-    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=0.5)
-    assert asker.connect().policy == "abc"
-    outcome = attempt(robot, asker, kill)
+    client = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), LONG)
+    assert client.connect().policy == "abc"
+    outcome = attempt(robot, client, kill)
     assert outcome.ended == "unanswered"
     assert outcome.why == f"The policy server at ws://127.0.0.1:{port} is gone: the connection broke."
-    assert outcome.stopped_after <= 0.1
-    assert robot.stops[0] - killed[0] < 0.5 + 0.1 + 8 / 30, "by the first question after the kill and its deadline"
-    assert robot.told < 60
+    assert outcome.stopped_after == 0, "long before the deadline"
+    assert robot.stops
+    assert robot.told <= 20 + 8, "by the first question after the kill"
 
     start()
-    asker.connect()
+    client.connect()
     robot = FakeRobot(steps=30)
-    assert attempt(robot, asker).ended == "over"
-    asker.close()
+    assert attempt(robot, client).ended == "over"
+    client.close()
 
 
-def test_a_mute_server_stops_the_arms_within_100_ms_of_the_deadline(start, port):
+def test_a_mute_servers_connection_is_dropped_at_the_deadline_and_a_new_one_answers(start, port):
     start("mute 3")
-    asker, robot = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=0.3), FakeRobot()
-    asker.connect()
-    outcome = attempt(robot, asker)
-    assert outcome.ended == "unanswered"
-    assert outcome.stopped_after <= 0.1
-    asker.connect()  # a new connection: the answer that is still owed belongs to nobody
-    robot = FakeRobot(steps=20)
-    assert attempt(robot, asker).ended == "over"
-    asker.close()
+    server = PolicyClient(f"ws://127.0.0.1:{port}")
+    server.connect()
+    for _ in range(2):
+        assert len(server.answer(QUESTION, LONG)) == 16
+    with pytest.raises(UnansweredError, match="timed out"):
+        server.answer(QUESTION, 0.1)
+    with pytest.raises(UnansweredError, match="not connected"):
+        server.answer(QUESTION, LONG)
+    client = AsyncClient(server, LONG)
+    client.connect()  # the answer that is still owed belongs to nobody
+    assert attempt(FakeRobot(steps=20), client).ended == "over"
+    client.close()
 
 
 def test_connecting_waits_for_a_server_that_comes_later(start, port):
-    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=1.0)
+    client = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), LONG)
     with pytest.raises(UnansweredError, match=r"No policy server answers at ws://127.0.0.1"):
-        asker.connect(patience=0.3)
+        client.connect(patience=0.3)
     start()
-    assert asker.connect().steps == 16
-    asker.close()
+    assert client.connect().steps == 16
+    client.close()
 
 
 def test_a_server_that_was_started_again_between_attempts_is_found_before_the_next(start, port):
     process = start()
-    asker = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), deadline=1.0)
-    asker.connect()
+    server = PolicyClient(f"ws://127.0.0.1:{port}")
+    client = AsyncClient(server, LONG)
+    client.connect()
     process.kill()
+    server._socket.recv_events_thread.join(LONG)  # it ends when the connection is seen to be closed
     start()
-    time.sleep(0.1)
-    asker.connect()
-    assert attempt(FakeRobot(steps=5), asker).ended == "over"
-    asker.close()
+    client.connect()
+    assert attempt(FakeRobot(steps=5), client).ended == "over"
+    client.close()
 
 
 def test_answers_are_those_of_the_question(start, port):
@@ -136,7 +141,7 @@ def test_answers_are_those_of_the_question(start, port):
     assert (about.names, about.cameras) == (PAIR.names, {"head": (8, 8)})
     for shift in (0.0, 0.3):
         state = HOME + shift
-        actions = server.answer(Question(ONE, state, QUESTION.images), 1.0)
+        actions = server.answer(Question(ONE, state, QUESTION.images), LONG)
         np.testing.assert_allclose(actions[3, 1:], state[1:], atol=1e-6)
     server.close()
 
@@ -169,10 +174,10 @@ def test_a_reply_that_is_no_answer_is_an_error_in_words(reply, said):
         Thread(target=listener.serve_forever, daemon=True).start()
         server = PolicyClient(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}")
         with pytest.raises(UnansweredError, match="it is not connected"):
-            server.answer(QUESTION, 1.0)
+            server.answer(QUESTION, LONG)
         server.connect()
         with pytest.raises(UnansweredError, match=said):
-            server.answer(QUESTION, 1.0)
+            server.answer(QUESTION, LONG)
         listener.shutdown()
 
 

@@ -1,9 +1,9 @@
 """Keys of a real terminal, without Enter."""
 
 import os
+import select
 import sys
 import termios
-import time
 
 from holdfast.robots.keys import NoKeys, Terminal
 
@@ -16,7 +16,7 @@ def test_keys_are_seen_at_once_one_by_one_and_the_terminal_is_left_as_it_was(mon
         with Terminal() as keys:
             assert keys.pressed() == ""
             os.write(master, b" q")
-            time.sleep(0.05)
+            assert select.select([slave], [], [], 60)[0], "the terminal hands them on"
             assert [keys.pressed() for _ in range(3)] == [" ", "q", ""]
         assert termios.tcgetattr(slave) == before
     os.close(master)

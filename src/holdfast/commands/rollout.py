@@ -62,15 +62,15 @@ def main(argv: list[str]) -> int:
     run, stage = _stage(args)
     task = _task(args, run)
     with ExitStack() as stack:
-        asker = AsyncClient(_answerer(args, stage), args.deadline)
-        stack.callback(asker.close)
-        about = asker.connect()
+        client = AsyncClient(_answerer(args, stage), args.deadline)
+        stack.callback(client.close)
+        about = client.connect()
         _check_about(args, about, task, stage)
         conduct = _conduct(args, about, task)
         if args.dry_run:
             console.print(_plan(args, about, conduct), soft_wrap=True)
             return 0
-        session = _session(args, stack, about, asker, conduct, _book(args, run, stage, about, task), console)
+        session = _session(args, stack, about, client, conduct, _book(args, run, stage, about, task), console)
         done = 0
         for done, report in enumerate(session.run(args.trials), 1):
             console.print(_line(done, args.trials, report), soft_wrap=True)
@@ -193,7 +193,7 @@ def _session(
     args: argparse.Namespace,
     stack: ExitStack,
     about: About,
-    asker: AsyncClient,
+    client: AsyncClient,
     conduct: Conduct,
     book: Book,
     console: Console,
@@ -216,7 +216,7 @@ def _session(
         stack.enter_context(book.dataset)
     keys = stack.enter_context(Terminal()) if sys.stdin.isatty() else NoKeys()
     limits = Limits(robot.embodiment, space)
-    return Session(robot, asker, limits, conduct, keys, book, console.print, by_key=args.robot == "piper")
+    return Session(robot, client, limits, conduct, keys, book, console.print)
 
 
 def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:

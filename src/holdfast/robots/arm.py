@@ -1,17 +1,17 @@
 """One PiPER-X arm on a CAN port, in radians and metres. The maker's SDK counts in 0.001 degrees and 0.001 mm.
 
-Nothing here was ever tried on a real arm; the tests speak to the SDK over a virtual bus.
+Never tried on a real arm: the tests run the SDK on a virtual bus.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from holdfast.core.clock import UNIX, Clock
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments.embodiment import Dimension
 from holdfast.robots.robot import FaultError
@@ -19,11 +19,11 @@ from holdfast.robots.robot import FaultError
 _MILLIDEGREES = 1000 * 180 / math.pi  # in a radian
 _MICROMETRES = 1e6  # in a metre
 _ALL = 7  # motors
-_CAN, _MOVE_J, _FULL_SPEED, _POSITION = 0x01, 0x01, 100, 0x00  # speed is the business of the limits
+_CAN, _MOVE_J, _FULL_SPEED, _POSITION = 0x01, 0x01, 100, 0x00  # the limits take care of speed
 _GRIPPER_ON, _GRIPPER_CLEAR = 0x01, 0x02
 _EFFORT = 1000  # of a gripper, 0.001 N m
 _QUICK_STOP = 0x01
-_SILENCE = 0.2  # seconds without a word from an arm before it counts as lost
+_SILENCE = 0.2  # seconds without a message after which an arm counts as lost
 _TROUBLES = (
     "voltage_too_low",
     "motor_overheating",
@@ -38,31 +38,32 @@ _TROUBLES = (
 class PiperArm:
     """Six joints and a gripper."""
 
-    def __init__(self, port: str, dimensions: Sequence[Dimension], bus: str = "socketcan") -> None:
-        """Name the arm; `connect` speaks to it.
+    def __init__(self, port: str, dimensions: Sequence[Dimension], bus: str = "socketcan", clock: Clock = UNIX) -> None:
+        """Describe the arm; `connect` opens its port.
 
         Args:
             port: CAN port, like can_left.
             dimensions: Its six joints and its gripper, with their limits.
             bus: Kind of bus, as python-can names it.
+            clock: Unix time, as the SDK stamps messages with it.
         """
-        self._port, self._bus = port, bus
+        self._port, self._bus, self._clock = port, bus, clock
         self._scale = np.array([_MILLIDEGREES if d.kind == "joint" else _MICROMETRES for d in dimensions])
-        # Rounded inwards: no rounding ever leads beyond a limit.
+        # Rounded inwards, so that rounding never exceeds a limit.
         self._lower = np.ceil([d.lower * s - 1e-9 for d, s in zip(dimensions, self._scale, strict=True)])
         self._upper = np.floor([d.upper * s + 1e-9 for d, s in zip(dimensions, self._scale, strict=True)])
         self._sdk: Any = None
 
     @property
     def connected(self) -> bool:
-        """Whether the arm is spoken to."""
+        """Whether the port is open."""
         return self._sdk is not None
 
     def connect(self, seconds: float = 5.0) -> None:
         """Open the port, switch the motors on where they stand, and put the arm under joint control."""
         sdk = self._open()
         try:
-            begun = time.time()  # what it said to an earlier connection does not count
+            begun = self._clock.now()  # messages of an earlier connection do not count
             self._until(
                 lambda: min(self._heard(sdk), sdk.GetArmLowSpdInfoMsgs().time_stamp) > begun,
                 seconds,
@@ -87,7 +88,7 @@ class PiperArm:
         return np.array([*(getattr(joints, f"joint_{i}") for i in range(1, 7)), opening]) / self._scale
 
     def send(self, pose: np.ndarray) -> None:
-        """Move towards a pose; what is beyond a limit is cut off at it."""
+        """Move towards a pose, clipped to the joint limits."""
         if not np.isfinite(pose).all():
             raise HoldfastError(f"A pose is finite numbers, got {pose}.")
         *joints, opening = (int(n) for n in np.clip(np.rint(pose * self._scale), self._lower, self._upper))
@@ -96,8 +97,8 @@ class PiperArm:
         self._sdk.GripperCtrl(opening, _EFFORT, _GRIPPER_ON, 0)
 
     def fault(self) -> str:
-        """What is wrong with the arm, in words; empty where nothing is."""
-        if (silence := time.time() - self._heard(self._sdk)) > _SILENCE:
+        """What is wrong with the arm, in words; empty if nothing is."""
+        if (silence := self._clock.now() - self._heard(self._sdk)) > _SILENCE:
             return f"has said nothing for {silence:.1f} s"
         status = self._sdk.GetArmStatus().arm_status
         if int(status.arm_status):
@@ -111,11 +112,11 @@ class PiperArm:
         return f"reports {', '.join(wrong).replace('_', ' ')}" if wrong else ""
 
     def emergency_stop(self) -> None:
-        """The arm's own quick stop. It obeys no more commands until it is reset, and then it falls: hold it."""
+        """The arm's own quick stop. It ignores commands until it is reset, and falls when it is: support it first."""
         self._sdk.EmergencyStop(_QUICK_STOP)
 
     def disconnect(self, limp: bool) -> None:
-        """Close the port. Motors stay on and hold the arm up, unless it shall be `limp`: it falls, so support it."""
+        """Close the port. The motors stay on and hold the arm up, unless `limp`: then it falls, so support it."""
         sdk, self._sdk = self._sdk, None
         if sdk is None:
             return
@@ -148,13 +149,13 @@ class PiperArm:
 
     @staticmethod
     def _heard(sdk: Any) -> float:
-        """When the arm last said where its joints and its gripper are, and how it is, in Unix time."""
-        words = (sdk.GetArmJointMsgs(), sdk.GetArmGripperMsgs(), sdk.GetArmStatus())
-        return min(float(word.time_stamp) for word in words)
+        """Unix time of the oldest of the latest messages about joints, gripper and status."""
+        latest = (sdk.GetArmJointMsgs(), sdk.GetArmGripperMsgs(), sdk.GetArmStatus())
+        return min(float(message.time_stamp) for message in latest)
 
     def _until(self, condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-        until = time.monotonic() + seconds
+        until = self._clock.now() + seconds
         while not condition():
-            if time.monotonic() > until:
+            if self._clock.now() > until:
                 raise HoldfastError(f"The arm on {self._port} {otherwise}")
-            time.sleep(0.02)
+            self._clock.sleep(0.02)

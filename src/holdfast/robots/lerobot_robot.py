@@ -28,7 +28,9 @@ _KEYS = ("left_port", "right_port", "width", "height", "cameras", "workspace")
 class LeRobotRobot:
     """A connected robot of LeRobot's whose joints go by the embodiment's names."""
 
-    over = False  # it never knows
+    resets_itself = scores_itself = False
+    over = False  # it cannot tell
+    level = ""
 
     def __init__(self, device: Device, embodiment: Embodiment, rate: int = 30) -> None:
         """Connect.
@@ -72,6 +74,9 @@ class LeRobotRobot:
         """The first two cameras as they were seen last, side by side."""
         views = list(self._images.values())[:_SHOWN] or [np.zeros((*_SHOWN_SIZE[::-1], 3), np.uint8)]
         return np.hstack([np.asarray(Image.fromarray(view).resize(_SHOWN_SIZE)) for view in views])
+
+    def trial(self, stage: int) -> None:
+        """People score it."""
 
     def close(self) -> None:
         """Disconnect."""

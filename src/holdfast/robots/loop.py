@@ -1,12 +1,11 @@
-"""One attempt at a task, as a story: look, ask ahead, take the next action, pass it through the limits, send it.
+"""One attempt at a task. Each control step: observe, ask ahead, take the next action, pass it through the limits, send.
 
-Steps go on at the robot's rate whatever the policy does: a step without an action holds the last command. An answer
-that is late beyond its deadline, or a server that is gone, stops the arms in the same step.
+Steps keep to the robot's rate whatever the policy does: a step without an action holds the last command. When an answer
+misses its deadline or the server is gone, the arms stop in the same step.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from holdfast.core.clock import STEADY, Clock
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Task
 from holdfast.robots.action_queue import ActionQueue
@@ -33,8 +33,8 @@ type See = Callable[[Observation, Command], None]
 class Conduct:
     """How an attempt is run.
 
-    `horizon` and `ahead` are explained in `plan.py`. Without `realtime` a simulated robot waits for every answer and
-    for nothing else, so an attempt is a function of its seed, the weights and these numbers.
+    `ActionQueue` explains `horizon` and `ahead`. Without `realtime` the loop waits for every answer and does not keep
+    to the robot's rate, so an attempt in a simulator depends on the seed, the weights and these settings alone.
     """
 
     task: Task
@@ -47,68 +47,77 @@ class Conduct:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended, and what happened on the way."""
+    """How an attempt ended."""
 
     ended: Ended
     why: str
     steps: int
-    limited: dict[str, int]  # control steps that each rule of the limits changed
-    slow: int  # control steps that took longer than they should
+    limited: dict[str, int]  # rule of the limits -> control steps it changed
+    slow: int  # control steps that took longer than a period
     stopped_after: float = 0.0  # seconds from the deadline of an answer to the stop
 
 
 class Pace:
-    """Keeps control steps apart, and counts those that came too late."""
+    """Keeps control steps a period apart, and counts the slow ones."""
 
-    def __init__(self, rate: int) -> None:
-        self._period, self.slow = 1 / rate, 0
+    def __init__(self, rate: int, clock: Clock) -> None:
+        self._period, self._clock, self.slow = 1 / rate, clock, 0
 
     def begin(self) -> None:
-        """The first step is now."""
-        self._due = time.monotonic()
+        """The first step starts now."""
+        self._due = self._clock.now()
 
     def wait(self) -> None:
-        """Sleep until the next step; one that is late moves those after it, so that no two follow in haste."""
+        """Sleep until the next step. A late step delays the ones after it, so that they do not bunch up."""
         self._due += self._period
-        left = self._due - time.monotonic()
+        left = self._due - self._clock.now()
         if left > 0:
-            time.sleep(left)
+            self._clock.sleep(left)
         else:
             self._due -= left
             self.slow += 1
 
 
 class ControlLoop:
-    """An attempt in the making."""
+    """Runs one attempt."""
 
     def __init__(
-        self, robot: Robot, asker: AsyncClient, limits: Limits, conduct: Conduct, keys: Keys, see: See
+        self,
+        robot: Robot,
+        client: AsyncClient,
+        limits: Limits,
+        conduct: Conduct,
+        keys: Keys,
+        see: See,
+        clock: Clock = STEADY,
     ) -> None:
         """Prepare; `run` moves the arms.
 
         Args:
-            robot: A robot that has begun.
-            asker: Where actions come from.
-            limits: What the robot may be told.
-            conduct: How.
-            keys: The operator's.
-            see: Is shown what was seen and told at every step.
+            robot: The robot, after `begin`.
+            client: Where actions come from.
+            limits: Which commands the robot may be sent.
+            conduct: How the attempt is run.
+            keys: The operator's keys.
+            see: Called at every step with the observation and the command.
+            clock: Keeps the robot's rate.
         """
-        self._robot, self._asker, self._limits = robot, asker, limits
+        self._robot, self._client, self._limits = robot, client, limits
         self._conduct, self._keys, self._see = conduct, keys, see
-        self._plan, self._pace = ActionQueue(conduct.horizon, conduct.ahead), Pace(robot.rate)
+        self._clock, self._pace = clock, Pace(robot.rate, clock)
+        self._queue = ActionQueue(conduct.horizon, conduct.ahead)
         self._limited: Counter[str] = Counter()
         self._steps = self._asked = 0
 
     def run(self) -> Outcome:
-        """From the first look to the arms at rest."""
+        """Act until the attempt ends, then stop the arms."""
         try:
             ended, why = self._act()
             self._robot.stop()
             return self._outcome(ended, why)
         except UnansweredError as error:
             self._robot.stop()
-            return self._outcome("unanswered", str(error), max(0.0, self._asker.overdue()))
+            return self._outcome("unanswered", str(error), max(0.0, self._client.overdue()))
         except FaultError as error:
             self._robot.stop()
             return self._outcome("fault", str(error))
@@ -116,12 +125,12 @@ class ControlLoop:
             self._robot.stop()
             raise
         finally:
-            self._asker.forget()
+            self._client.forget()
 
     def _act(self) -> tuple[Ended, str]:
         seen = self._robot.observe()
         command = self._limits.start(seen.state)
-        # Not the latest measured pose: an arm sags a little, and would creep down from step to step.
+        # Idle arms hold this pose. The latest measured one would let them creep down, because an arm sags a little.
         start, arms = command.pose, self._conduct.task.arms
         for step in count():
             self._steps = step
@@ -156,26 +165,28 @@ class ControlLoop:
         return None
 
     def _wanted(self, seen: Observation) -> np.ndarray | None:
-        """The action of this step, where there is one. Only while the arms have not moved yet is it worth waiting."""
-        plan, conduct = self._plan, self._conduct
-        if plan.due and not self._asker.asking:
-            self._asker.ask(plan.step, Question(conduct.task, seen.state, seen.images, conduct.seed, self._asked))
+        """The action of this step, if there is one. In real time only the first one is waited for."""
+        queue, conduct = self._queue, self._conduct
+        if queue.due and not self._client.asking:
+            self._client.ask(queue.step, Question(conduct.task, seen.state, seen.images, conduct.seed, self._asked))
             self._asked += 1
-        patient = plan.step == 0 or not conduct.realtime
-        while (answer := self._asker.answer()) is None and self._asker.asking and patient and plan.needy:
-            time.sleep(0.0005)
+        patient = queue.step == 0 or not conduct.realtime
+        while (answer := self._client.answer()) is None and self._client.asking and patient and queue.needy:
+            self._clock.sleep(0.0005)
         if answer is not None:
-            plan.put(*answer)
-        return plan.take()
+            queue.put(*answer)
+        return queue.take()
 
     def _outcome(self, ended: Ended, why: str, stopped_after: float = 0.0) -> Outcome:
         return Outcome(ended, why, self._steps, dict(self._limited), self._pace.slow, stopped_after)
 
 
-def bring(robot: Robot, limits: Limits, pose: np.ndarray, keys: Keys, seconds: float = 30.0) -> bool:
-    """Take a robot to a pose at a quarter of its speed; false where a key or the time stopped it on the way."""
+def bring(
+    robot: Robot, limits: Limits, pose: np.ndarray, keys: Keys, seconds: float = 30.0, clock: Clock = STEADY
+) -> bool:
+    """Move a robot to a pose at a quarter of its speed; False if a key or the time limit stopped it."""
     slow = np.array([d.fastest for d in robot.embodiment.dimensions]) / 4
-    command, pace, settled = limits.start(robot.observe().state), Pace(robot.rate), 0
+    command, pace, settled = limits.start(robot.observe().state), Pace(robot.rate, clock), 0
     pace.begin()
     for _ in range(int(seconds * robot.rate)):
         settled = settled + 1 if np.allclose(command.pose, pose, atol=1e-6) else 0

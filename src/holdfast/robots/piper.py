@@ -1,4 +1,4 @@
-"""Two PiPER-X arms and their cameras as a robot of LeRobot's, for its own commands and for `holdfast rollout`."""
+"""Two PiPER-X arms and their cameras as a LeRobot robot, for LeRobot's commands and for `holdfast rollout`."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ import numpy as np
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.robots.robot import Robot
 
+from holdfast.core.clock import UNIX, Clock
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.limits import Command, Limits
 from holdfast.robots.robot import FaultError
 
-_FRESH = 200  # ms: the oldest picture that is taken for the present
+_FRESH = 200  # ms: older pictures count as missing
 
 
 class PiperPair(Robot):
-    """Joints go by the embodiment's names, in rad and m. Every action passes the limits, whoever sends it."""
+    """Joints have the embodiment's names, in rad and m. Every action passes the limits, whoever sends it."""
 
     config_class = PiperPairConfig
     name = "piper_pair"
 
-    def __init__(self, config: PiperPairConfig) -> None:
+    def __init__(self, config: PiperPairConfig, clock: Clock = UNIX) -> None:
         super().__init__(config)
         self.config = config
         self._body = EMBODIMENTS["piper_x_pair"]
         self._limits = Limits(self._body, config.workspace)
         ports = {"left": config.left_port, "right": config.right_port}
         self._arms = [
-            PiperArm(port, [d for d in self._body.dimensions if d.arm == arm], config.bus)
+            PiperArm(port, [d for d in self._body.dimensions if d.arm == arm], config.bus, clock)
             for arm, port in ports.items()
         ]
         self._last: Command | None = None
@@ -65,7 +66,7 @@ class PiperPair(Robot):
         """Nothing to do: modes are set with every command."""
 
     def connect(self, calibrate: bool = True) -> None:
-        """Open cameras and arms; the arms are switched on where they stand."""
+        """Open cameras and arms; the motors are switched on without moving."""
         try:
             for camera in self.cameras.values():
                 camera.connect()
@@ -77,7 +78,7 @@ class PiperPair(Robot):
             raise
 
     def get_observation(self) -> dict[str, Any]:
-        """Where the arms are and what the cameras see, without waiting for either."""
+        """The measured pose and the latest pictures; waits for neither."""
         seen: dict[str, Any] = dict(zip(self._body.names, self._pose().tolist(), strict=True))
         for name, camera in self.cameras.items():
             try:
@@ -96,13 +97,13 @@ class PiperPair(Robot):
         return dict(zip(self._body.names, self._last.pose.tolist(), strict=True))
 
     def emergency_stop(self) -> None:
-        """The arms' own quick stop; they must be reset afterwards, and fall when they are."""
+        """The arms' own quick stop. They must be reset afterwards, and fall when they are."""
         for arm in self._arms:
             if arm.connected:
                 arm.emergency_stop()
 
     def disconnect(self) -> None:
-        """Close what is open; the arms keep standing unless the settings say otherwise."""
+        """Close what is open. The arms hold their pose, unless the config says to switch the torque off."""
         for arm in self._arms:
             arm.disconnect(self.config.disable_torque_on_disconnect)
         for camera in self.cameras.values():

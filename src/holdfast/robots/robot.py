@@ -1,4 +1,4 @@
-"""What the loop asks of a robot, real or simulated: to see, to be told, to stand still."""
+"""What the control loop needs of a robot, real or simulated."""
 
 from __future__ import annotations
 
@@ -8,37 +8,48 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
+from holdfast.core.records import Trial
 from holdfast.embodiments.embodiment import Embodiment
 
 
 class FaultError(HoldfastError):
-    """The robot itself cannot go on: an arm reports an error or is silent, a camera gives no picture."""
+    """The robot cannot go on: an arm reports an error or is silent, a camera gives no picture."""
 
 
 class Robot(Protocol):
-    """A robot ready to act. Poses are in the embodiment's order and units; images are (height, width, 3) bytes."""
+    """A connected robot. Poses are in the embodiment's order and units; images are uint8 (height, width, 3).
+
+    `resets_itself` and `scores_itself` say what works without a person. A simulated robot does both. On a real one an
+    operator lays out the scene and starts every attempt, and people score the videos later.
+    """
 
     embodiment: Embodiment
     rate: int  # control steps a second
+    resets_itself: bool  # `begin` lays the scene out and puts the arms back
+    scores_itself: bool  # `trial` returns a scored trial
+    level: str  # how far objects stray from their places in a simulated scene; "" on a real robot
 
     def begin(self, seed: int) -> None:
-        """Prepare for an attempt; a simulated robot lays its scene out by the seed."""
+        """Prepare for an attempt. Where the robot resets itself, the seed decides the layout."""
 
     def observe(self) -> Observation:
         """The measured pose, and what the policy's cameras see."""
 
     def send(self, pose: np.ndarray) -> None:
-        """Move towards a pose that the limits have passed; returns at once, or after a simulated control step."""
+        """Move towards a pose that has passed the limits. Does not wait for the arms to get there."""
 
     def stop(self) -> None:
-        """Stand still where the last command leads, hands as they are. May be called at any time, more than once."""
+        """Hold the last command, grippers included. May be called at any time and more than once."""
 
     def picture(self) -> np.ndarray:
-        """What a person is shown: (height, width, 3), both even."""
+        """A frame of the attempt's video: (height, width, 3), height and width even."""
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left to do; real robots never know."""
+        """Whether the attempt is over, by success or because the task's time is up; always false on a real robot."""
+
+    def trial(self, stage: int) -> Trial | None:
+        """The attempt so far with its score; None where people score it."""
 
     def close(self) -> None:
-        """Let go of the hardware."""
+        """Release the hardware or the simulator."""

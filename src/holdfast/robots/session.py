@@ -1,4 +1,4 @@
-"""Attempts one after the other: connect, wait for the key, run, write down what happened."""
+"""Attempts one after the other: connect, wait for the operator, run, write down what happened."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.core.clock import STEADY, Clock
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.robots.async_client import AsyncClient
@@ -19,13 +20,12 @@ from holdfast.robots.limits import Limits
 from holdfast.robots.loop import Conduct, ControlLoop, Outcome, bring
 from holdfast.robots.recorder import Dataset, Recorder
 from holdfast.robots.robot import Robot
-from holdfast.robots.simulated import Simulated
 from holdfast.runs.trials import Trials
 
 
 @dataclass(frozen=True)
 class Book:
-    """Where attempts are written down, and whose they are. Without a run only a dataset can be kept."""
+    """Where attempts are written down, and whose they are. Without a run only the dataset is written."""
 
     run: Path | None = None
     stage: int = 0
@@ -41,7 +41,7 @@ class Book:
         rollouts = self.run / "rollouts"
         rollouts.mkdir(exist_ok=True)
         number = max((int(path.name) for path in rollouts.iterdir() if path.name.isdigit()), default=0)
-        while True:  # another session may take the same number
+        while True:  # another process may take the same number
             number += 1
             try:
                 (rollouts / f"{number:04d}").mkdir()
@@ -52,25 +52,25 @@ class Book:
 
 @dataclass(frozen=True)
 class Report:
-    """One attempt as it was written down."""
+    """One attempt and where it was written down."""
 
     outcome: Outcome
-    trial: Trial  # of a real robot: not scored yet
+    trial: Trial  # without a score where people score it
     folder: Path | None = None
 
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that attempts share."""
+    """What all attempts share."""
 
     robot: Robot
-    asker: AsyncClient
+    client: AsyncClient
     limits: Limits
     conduct: Conduct
     keys: Keys
     book: Book
     say: Callable[[str], None]
-    by_key: bool = False  # the operator starts every attempt
+    clock: Clock = STEADY
 
     @property
     def notes(self) -> str:
@@ -78,15 +78,15 @@ class Session:
         return f"rolled out, horizon {self.conduct.horizon}, asked {self.conduct.ahead} ahead"
 
     def run(self, trials: int) -> Iterator[Report]:
-        """Attempts with seeds counting up from the conduct's; ends early when the operator quits."""
+        """Attempts with seeds counting up from the conduct's; ends early when the operator quits or the robot fails."""
         self._check_alike()
-        about, start = self.asker.connect(), None
+        about, start = self.client.connect(), None
         for number in range(trials):
-            if self.asker.connect() != about:
-                raise HoldfastError("The server that came back serves another policy. Start anew with that one.")
+            if self.client.connect() != about:
+                raise HoldfastError("The server that came back serves another policy. Start again to use that one.")
             conduct = replace(self.conduct, seed=self.conduct.seed + number)
             self.robot.begin(conduct.seed)
-            if self.by_key and not self._started(number, trials, start):
+            if not self.robot.resets_itself and not self._started(number, trials, start):
                 return
             start = self.robot.observe().state if start is None else start
             report = self._attempt(conduct)
@@ -95,23 +95,24 @@ class Session:
                 return
 
     def _started(self, number: int, trials: int, start: np.ndarray | None) -> bool:
-        """Whether the operator lets the attempt begin; a real robot then goes back to where its first one began."""
+        """Wait for the operator, then take the arms back to where the first attempt began; False: the operator quit."""
         self.say(f"attempt {number + 1} of {trials}: lay the scene out. Space starts, q ends.")
         while (key := self.keys.pressed()) != GO:
             if key in QUIT:
                 return False
-            time.sleep(0.02)
-        if start is None or isinstance(self.robot, Simulated):
+            self.clock.sleep(0.02)
+        if start is None:
             return True
         self.say("going to the start pose; any key stops it.")
-        return bring(self.robot, self.limits, self.limits.start(start).pose, self.keys)
+        return bring(self.robot, self.limits, self.limits.start(start).pose, self.keys, clock=self.clock)
 
     def _attempt(self, conduct: Conduct) -> Report:
         folder, when = self.book.folder(), time.time()
         live = self.book.run / "live.jpg" if self.book.run else None
         recorder = Recorder(self.robot, conduct.task, folder / "video.mp4" if folder else None, live, self.book.dataset)
         try:
-            outcome = ControlLoop(self.robot, self.asker, self.limits, conduct, self.keys, recorder.see).run()
+            loop = ControlLoop(self.robot, self.client, self.limits, conduct, self.keys, recorder.see, self.clock)
+            outcome = loop.run()
         finally:
             episode = recorder.close()
         trial = self._trial(conduct, outcome, when, folder)
@@ -121,7 +122,7 @@ class Session:
         return Report(outcome, trial, folder)
 
     def _trial(self, conduct: Conduct, outcome: Outcome, when: float, folder: Path | None) -> Trial:
-        """The attempt as a trial; one that is not valid takes no seed, so that its layout can be tried again."""
+        """The attempt as a trial. One that is not valid has no seed, so that its layout can be tried again."""
         book = self.book
         common: dict[str, Any] = {
             "run": book.run.name if book.run else "",
@@ -131,15 +132,15 @@ class Session:
             "seconds": outcome.steps / self.robot.rate,
             "when": when,
         }
-        if isinstance(self.robot, Simulated) and outcome.ended in ("over", "time"):
-            return replace(self.robot.trial(book.stage), notes=self.notes, **common)
-        source = "twin" if isinstance(self.robot, Simulated) else "operator"
+        scored = self.robot.trial(book.stage) if outcome.ended in ("over", "time") else None
+        if scored is not None:
+            return replace(scored, notes=self.notes, **common)
+        source = "twin" if self.robot.scores_itself else "operator"
         valid = source == "operator" and outcome.ended in ("over", "time", "operator")
         task, operator = conduct.task.name, book.operator if source == "operator" else ""
         return Trial(task, book.stage, (), source=source, operator=operator, valid=valid, notes=outcome.why, **common)
 
     def _content(self, conduct: Conduct, outcome: Outcome, trial: Trial, episode: int | None) -> dict[str, Any]:
-        simulated = isinstance(self.robot, Simulated)
         return {
             "task": trial.task,
             "stage": trial.stage,
@@ -156,11 +157,11 @@ class Session:
             "slow": outcome.slow,
             "stopped_after": outcome.stopped_after,
             "episode": episode,
-            **({"seed": conduct.seed, "milestones": list(trial.milestones)} if simulated else {}),
+            **({"seed": conduct.seed, "milestones": list(trial.milestones)} if self.robot.scores_itself else {}),
         }
 
     def _count(self, trial: Trial) -> None:
-        """Write down what needs no judge: a scored attempt, or one that does not count."""
+        """Add attempts that nobody has to score: scored ones, and those that do not count."""
         assert self.book.run is not None
         if trial.score is not None or not trial.valid:
             with Trials(self.book.run / "trials.sqlite") as trials:
@@ -168,7 +169,7 @@ class Session:
 
     def _check_alike(self) -> None:
         """Trials of one cell of the twin are made alike, else their mean would say nothing."""
-        if self.book.run is None or not isinstance(self.robot, Simulated):
+        if self.book.run is None or not self.robot.scores_itself:
             return
         asked = self.robot.level, self.notes
         with Trials(self.book.run / "trials.sqlite") as trials:
@@ -184,7 +185,7 @@ class Session:
 
 
 def _write(file: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all: whoever finds the file may read it."""
+    """Write the file in one step, so that readers never see half of it."""
     aside = file.with_name(f".{file.name}")
     aside.write_text(json.dumps(content, indent=1))
     aside.replace(file)

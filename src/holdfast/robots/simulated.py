@@ -19,6 +19,7 @@ class Simulated:
 
     embodiment = PIPER_X_PAIR
     rate = CONTROL_HZ
+    resets_itself = scores_itself = True
 
     def __init__(self, task: str, cameras: dict[str, tuple[int, int]], level: str = "standard") -> None:
         """Compile the cell.
