@@ -73,7 +73,7 @@ def prepare(folder: Path, bundle: object, pilot: object) -> None:
     from holdfast.serve.protocol import MessageCodec
 
     rng = np.random.default_rng(0)
-    desk = MessageCodec(bundle, pilot.horizon)
+    codec = MessageCodec(bundle, pilot.answer_steps)
     expected = []
     for client in range(CLIENTS):
         for number in range(DIFFERENT):
@@ -82,8 +82,8 @@ def prepare(folder: Path, bundle: object, pilot: object) -> None:
             question = {"state": rng.uniform(-0.5, 0.5, 14), "images": images, "prompt": prompt}
             message = pack({**question, "seed": client, "number": number})
             (folder / f"{client}-{number}").write_bytes(message)
-            look = desk.read(message, 0)
-            expected.append(unpack(desk.answer(look, pilot.answer([look])[0], 0, 0))["actions"])
+            asked = codec.read(message, 0)
+            expected.append(unpack(codec.answer(asked, pilot.answer([asked])[0], 0, 0))["actions"])
     np.save(folder / "expected.npy", np.array(expected).reshape(CLIENTS, DIFFERENT, *expected[0].shape))
 
 

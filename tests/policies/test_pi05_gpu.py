@@ -1,4 +1,4 @@
-"""On a GPU: attention without a mask, compiled layers and recorded answers give what plain fp32 on a CPU gives."""
+"""On a GPU: attention without a mask, compiled layers and CUDA graphs give what plain fp32 on a CPU gives."""
 
 import copy
 
@@ -41,12 +41,12 @@ def test_loss_and_gradients_are_those_of_a_cpu(lengths, recompute):
             assert (two.grad.cpu() - one.grad).norm() / one.grad.norm() < 0.1, name
 
 
-def test_recorded_answers_are_those_of_a_cpu_and_follow_new_weights():
+def test_graphed_answers_are_those_of_a_cpu_and_follow_new_weights():
     cpu, gpu = on_gpu()
     batch, noise = make_batch(), torch.randn(3, *cpu.noise_shape)
     for _ in range(2):
         expected = cpu.predict_action_chunk(batch, noise=noise)
-        for _ in range(2):  # recorded, then played
+        for _ in range(2):  # captured, then replayed
             found = gpu.predict_action_chunk(moved(batch), noise=noise.cuda()).cpu()
             assert (found - expected).norm() / expected.norm() < 2e-2
         with torch.no_grad():

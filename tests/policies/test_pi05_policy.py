@@ -219,8 +219,8 @@ def test_a_start_from_lerobots_folder_takes_its_settings_and_the_order_of_its_ca
 def test_layers_are_computed_twice_only_as_far_as_memory_asks():
     config = Pi05FastConfig(device="cpu")
     plans = [memory.choose(config, gib * 2**30, 16, 4, 200) for gib in (200, 40, 20, 10, 1)]
-    assert plans[0] == memory.Plan(0, 0)
-    assert plans[-1] == memory.Plan(config.depth, config.vision_layers)
+    assert plans[0] == memory.RecomputePlan(0, 0)
+    assert plans[-1] == memory.RecomputePlan(config.depth, config.vision_layers)
     assert [p.language for p in plans] == sorted(p.language for p in plans)
     assert all(p.vision == 0 or p.language == config.depth for p in plans)
     assert np.diff([memory.layer_bytes(n, 8, 8, 8) for n in (1, 2, 3)]).min() > 0

@@ -117,7 +117,7 @@ def test_connecting_waits_for_a_server_that_comes_later(start, port):
     with pytest.raises(UnansweredError, match=r"No policy server answers at ws://127.0.0.1"):
         client.connect(patience=0.3)
     start()
-    assert client.connect().steps == 16
+    assert client.connect().answer_steps == 16
     client.close()
 
 

@@ -216,7 +216,7 @@ def test_a_policy_computed_here_and_the_same_asked_over_the_network_move_the_twi
     checkpoint = small_run / "stages/01-press_button/checkpoint"
     here = InProcess(checkpoint, PAIR.names)
     about = here.connect()
-    assert (about.steps, about.cameras["head"]) == (16, (32, 32))
+    assert (about.answer_steps, about.cameras["head"]) == (16, (32, 32))
     robot = Simulated("press_button", about.cameras)
     ends = []
     for answerer in (here, _Echo(Pilot(checkpoint, PAIR.names))):

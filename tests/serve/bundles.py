@@ -82,19 +82,19 @@ def question(which: int = 0, **changes) -> dict:
 
 
 class FakePolicy:
-    """Answers with the state it was shown plus the look's seed, and remembers the sizes of its batches."""
+    """Answers with the state it was shown plus the question's seed, and remembers the sizes of its batches."""
 
     def __init__(self, delay: float = 0.0, remembers: bool = False) -> None:
-        self.rows, self.horizon, self.delay, self.remembers = 4, 3, delay, remembers
+        self.rows, self.answer_steps, self.delay, self.remembers = 4, 3, delay, remembers
         self.batches: list[int] = []
         self.begun = threading.Event()
 
-    def answer(self, looks):
-        self.batches.append(len(looks))
+    def answer(self, questions):
+        self.batches.append(len(questions))
         self.begun.set()
         if self.delay:
             threading.Event().wait(self.delay)
-        return [np.tile(look.state + look.seed, (self.horizon, 1)) for look in looks]
+        return [np.tile(question.state + question.seed, (self.answer_steps, 1)) for question in questions]
 
 
 @contextmanager
@@ -118,14 +118,14 @@ def serving(bundle, policy, token=None, host="127.0.0.1", expected=""):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert up.wait(60)
+    assert up.wait(120)
     if "error" in ready:
         raise ready["error"]
 
     def stop():
         if thread.is_alive():
             ready["loop"].call_soon_threadsafe(server.stop)
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
 
     try:

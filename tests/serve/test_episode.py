@@ -130,12 +130,12 @@ def test_the_command_serves_and_sigterm_lets_it_finish(bundle):
             with connect(line.split()[-1], compression=None) as client:
                 assert unpack(client.recv())["bundle"] == bundle.hash
                 client.send(pack(question(1)))
-                assert unpack(client.recv(timeout=30))["task"] == TASKS[1]
+                assert unpack(client.recv(timeout=120))["task"] == TASKS[1]
                 server.send_signal(signal.SIGTERM)
                 with pytest.raises(ConnectionClosed) as closed:
-                    client.recv(timeout=30)
+                    client.recv(timeout=120)
                 assert closed.value.rcvd.code == 1001
-            out, errors = server.communicate(timeout=30)
+            out, errors = server.communicate(timeout=120)
         finally:
             server.kill()
     assert (server.returncode, out, errors) == (0, "stopped\n", "")

@@ -31,7 +31,7 @@ sys.addaudithook(listen)
 
 
 @contextmanager
-def recorded():
+def noted():
     """What happens in between, as a list of events."""
     global EVENTS
     EVENTS = found = []
@@ -137,8 +137,8 @@ def reply(bundle, pilot):
     loop.close()
 
 
-def test_the_recording_notices_files_and_code():
-    with recorded() as events:
+def test_files_and_code_are_noticed():
+    with noted() as events:
         exec(compile("1", "x", "eval"))
         open("/dev/null").close()
     assert {"compile", "exec", "open"} <= set(events)
@@ -156,7 +156,7 @@ def test_ten_thousand_malformed_messages_are_answered_in_words(reply):
     def attack(messages):
         nonlocal count
         for message in messages:
-            with recorded() as events:
+            with noted() as events:
                 found = reply(message)
             assert understood(found), found
             assert not events, events
@@ -177,14 +177,14 @@ def test_malformed_messages_over_a_socket_leave_the_server_answering(bundle):
         def attack(message):
             nonlocal words
             client.send(message)
-            reply = client.recv(timeout=10)
+            reply = client.recv(timeout=60)
             assert understood(reply)
             words += isinstance(reply, str)
 
         attack()
         assert words > 250
         client.send(BYTES)
-        assert unpack(client.recv(timeout=10))["seed"] == 0
+        assert unpack(client.recv(timeout=60))["seed"] == 0
 
 
 REQUEST = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -202,7 +202,7 @@ def test_what_knocks_at_the_door_without_the_token_stays_outside(bundle):
         )
         def knock(said, plain):
             line = said if plain else REQUEST.encode() + b"Authorization: " + said + b"\r\n\r\n"
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as raw_socket:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as raw_socket:
                 raw_socket.sendall(line)
                 raw_socket.shutdown(socket.SHUT_WR)
                 reply = b""
@@ -215,4 +215,4 @@ def test_what_knocks_at_the_door_without_the_token_stays_outside(bundle):
         with connect(f"ws://127.0.0.1:{port}", compression=None, additional_headers=headers) as client:
             client.recv()
             client.send(BYTES)
-            assert unpack(client.recv(timeout=10))["seed"] == 0
+            assert unpack(client.recv(timeout=60))["seed"] == 0

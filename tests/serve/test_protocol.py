@@ -11,19 +11,19 @@ from holdfast.serve.wire import pack, unpack
 
 
 @pytest.fixture(scope="module")
-def desk(bundle):
+def codec(bundle):
     return MessageCodec(bundle, 3)
 
 
-def read(desk, **changes):
-    return desk.read(pack(question(**changes)), 0)
+def read(codec, **changes):
+    return codec.read(pack(question(**changes)), 0)
 
 
-def test_a_question_in_both_forms(desk):
+def test_a_question_in_both_forms(codec):
     asked = question(1)
     other = {f"observation.images.{name}": image for name, image in asked.pop("images").items()}
     other |= {"observation.state": asked.pop("state"), "task": asked.pop("prompt"), **asked}
-    one, two = desk.read(pack(question(1)), 0), desk.read(pack(other), 0)
+    one, two = codec.read(pack(question(1)), 0), codec.read(pack(other), 0)
     assert one.task == two.task
     assert np.array_equal(one.state, two.state)
     assert (one.seed, one.number) == (two.seed, two.number) == (1, 3)
@@ -32,21 +32,21 @@ def test_a_question_in_both_forms(desk):
         assert np.array_equal(two.images[name], image)
 
 
-def test_images_may_have_their_channels_first(desk):
+def test_images_may_have_their_channels_first(codec):
     asked = question()
     turned = {name: np.ascontiguousarray(image.transpose(2, 0, 1)) for name, image in asked["images"].items()}
-    for name, image in read(desk, images=turned).images.items():
+    for name, image in read(codec, images=turned).images.items():
         assert np.array_equal(image, asked["images"][name])
 
 
 @pytest.mark.parametrize("prompt", ["press_button", "{}", " {} ", "press_BUTTON"])
-def test_a_task_goes_by_its_name_or_its_words(desk, bundle, prompt):
+def test_a_task_goes_by_its_name_or_its_words(codec, bundle, prompt):
     prompt = prompt.format(bundle.tasks["press_button"].instruction.rstrip("."))
-    assert read(desk, prompt=prompt).task.name == "press_button"
+    assert read(codec, prompt=prompt).task.name == "press_button"
 
 
-def test_without_seed_and_number_the_connection_counts(desk):
-    look = desk.read(pack(_without("seed", "number")), 7)
+def test_without_seed_and_number_the_connection_counts(codec):
+    look = codec.read(pack(_without("seed", "number")), 7)
     assert (look.seed, look.number) == (0, 7)
 
 
@@ -83,30 +83,30 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said(desk, name):
+def test_what_is_wrong_is_said(codec, name):
     changes, said = WRONG[name]
     with pytest.raises(HoldfastError, match=said):
-        read(desk, **changes)
+        read(codec, **changes)
 
 
 @pytest.mark.parametrize("key", ["state", "images", "prompt"])
-def test_what_is_missing_is_said(desk, key):
+def test_what_is_missing_is_said(codec, key):
     with pytest.raises(HoldfastError, match=r"missing|neither"):
-        desk.read(pack(_without(key)), 0)
+        codec.read(pack(_without(key)), 0)
 
 
-def test_a_question_is_a_binary_map(desk):
+def test_a_question_is_a_binary_map(codec):
     with pytest.raises(HoldfastError, match="got text"):
-        desk.read("hello", 0)
+        codec.read("hello", 0)
     with pytest.raises(HoldfastError, match="is a map, got a list"):
-        desk.read(pack([1]), 0)
+        codec.read(pack([1]), 0)
 
 
-def test_an_idle_arm_is_held_where_it_was_measured(desk):
+def test_an_idle_arm_is_held_where_it_was_measured(codec):
     for which, arms in enumerate((["left"], ["left", "right"])):
-        look = desk.read(pack(question(which)), 0)
+        look = codec.read(pack(question(which)), 0)
         actions = np.random.default_rng(9).normal(size=(3, 14)).astype(np.float32)
-        answer = unpack(desk.answer(look, actions, 0.001, 0.002))
+        answer = unpack(codec.answer(look, actions, 0.001, 0.002))
         active = EMBODIMENTS["piper_x_pair"].active(arms)
         assert np.array_equal(answer["active"], active)
         assert np.array_equal(answer["actions"][:, active], actions[:, active])
@@ -116,13 +116,13 @@ def test_an_idle_arm_is_held_where_it_was_measured(desk):
         assert answer["server_timing"] == {"wait_ms": 1.0, "infer_ms": 2.0}
 
 
-def test_actions_that_are_no_numbers_are_not_sent(desk):
+def test_actions_that_are_no_numbers_are_not_sent(codec):
     with pytest.raises(HoldfastError, match="not finite"):
-        desk.answer(read(desk), np.full((3, 14), np.nan), 0, 0)
+        codec.answer(read(codec), np.full((3, 14), np.nan), 0, 0)
 
 
-def test_the_greeting_says_what_to_ask(desk, bundle):
-    said = unpack(desk.greeting())
+def test_the_greeting_says_what_to_ask(codec, bundle):
+    said = unpack(codec.greeting())
     assert said["tasks"]["place_fruits"]["arms"] == ["left", "right"]
     assert said["cameras"] == {name: [SIZE, SIZE] for name in FOUR}
     assert said["names"] == list(bundle.names)

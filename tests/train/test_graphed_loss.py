@@ -1,4 +1,4 @@
-"""What is around a recording, with a graph that does nothing when it is played; what is in it is tried on a GPU."""
+"""What is around a CUDA graph, with a fake one that does nothing when it is replayed; real ones are tried on a GPU."""
 
 import contextlib
 import gc
@@ -39,8 +39,8 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
 
 
-def test_every_shape_is_recorded_once_and_played_with_the_new_inputs():
-    calls, recordings = [], CudaGraphs()
+def test_every_shape_is_captured_once_and_replayed_with_the_new_inputs():
+    calls, graphs = [], CudaGraphs()
 
     def read(one, two):
         calls.append(len(one))
@@ -48,7 +48,7 @@ def test_every_shape_is_recorded_once_and_played_with_the_new_inputs():
 
     for size in (3, 3, 5, 3):
         given = torch.rand(size), torch.rand(2)
-        buffers = recordings.play(read, *given)
+        buffers = graphs.play(read, *given)
         assert all(torch.equal(*pair) for pair in zip(buffers, given, strict=True))
     assert calls == [3] * (WARMUP + 1) + [5] * (WARMUP + 1)
     assert Graph.played == 4
@@ -57,7 +57,7 @@ def test_every_shape_is_recorded_once_and_played_with_the_new_inputs():
 class Small(torch.nn.Module):
     """A policy of two weights, of which one is not used, behind an adapter's face."""
 
-    recordable = True
+    cuda_graphable = True
 
     def __init__(self):
         super().__init__()
@@ -71,7 +71,7 @@ class Small(torch.nn.Module):
 def objective(adapter):
     made = parallel.Objective(adapter, TrainConfig(stream="any"), "cuda", ALONE)
     made._device, made._bf16 = "cpu", False
-    assert made._recorded
+    assert made._graphed
     return made
 
 
@@ -79,7 +79,7 @@ def learn(made, x, share=1.0):
     return made.learn({"x": x, "task": ["any"]}, None, torch.tensor(share), 0, BatchSlice(0, 2, 2), True)
 
 
-def test_gradients_of_the_recording_are_put_back_after_they_were_cleared():
+def test_gradients_of_the_graph_are_put_back_after_they_were_cleared():
     adapter = Small()
     made = objective(adapter)
     loss = learn(made, torch.tensor([1.0, 3.0]), 0.5)
@@ -90,7 +90,7 @@ def test_gradients_of_the_recording_are_put_back_after_they_were_cleared():
     assert adapter.used.grad is written
 
 
-def test_recordings_go_with_whoever_made_them():
+def test_graphs_are_freed_with_their_owner():
     gc.disable()
     try:
         made = objective(Small())
@@ -102,7 +102,7 @@ def test_recordings_go_with_whoever_made_them():
         gc.enable()
 
 
-def test_parts_of_a_batch_are_not_recorded():
+def test_parts_of_a_batch_are_not_captured():
     several = TrainConfig(stream="any", optim=OptimConfig(accumulate=2))
-    assert parallel.Objective(Small(), several, "cuda", ALONE)._recorded is None
-    assert parallel.Objective(Small(), TrainConfig(stream="any"), "cpu", ALONE)._recorded is None
+    assert parallel.Objective(Small(), several, "cuda", ALONE)._graphed is None
+    assert parallel.Objective(Small(), TrainConfig(stream="any"), "cpu", ALONE)._graphed is None

@@ -1,4 +1,4 @@
-"""On a GPU, nano's kernels are recorded and played: training and answers are to the bit what they are one by one."""
+"""On a GPU, nano runs as CUDA graphs: training and answers are to the bit those of kernels launched one by one."""
 
 import copy
 
@@ -54,11 +54,11 @@ def steps(adapter: Adapter, count: int, mask: bool) -> tuple[TrainingState, list
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_recorded_steps_are_steps(adapter, mask, monkeypatch):
+def test_graphed_steps_are_steps(adapter, mask, monkeypatch):
     plain = copy.deepcopy(adapter.policy)
-    assert adapter.recordable
+    assert adapter.cuda_graphable
     played, found = steps(adapter, 6, mask)
-    monkeypatch.setattr(Adapter, "recordable", False)
+    monkeypatch.setattr(Adapter, "cuda_graphable", False)
     stepped, expected = steps(Adapter(plain, NAMES), 6, mask)
     assert_close(found, expected, rtol=1e-5, atol=0)
     assert len(set(found)) == len(found)
@@ -66,7 +66,7 @@ def test_recorded_steps_are_steps(adapter, mask, monkeypatch):
         assert_close(weight, stepped.parameters[name], rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_recording_draws_nothing(adapter):
+def test_capturing_draws_nothing(adapter):
     """A run that goes on in the middle records anew, and has to draw what it would have drawn."""
     again = Adapter(copy.deepcopy(adapter.policy), NAMES)
     _, found = steps(adapter, 2, mask=True)
@@ -74,7 +74,7 @@ def test_recording_draws_nothing(adapter):
     assert found == expected
 
 
-def test_recorded_answers_are_answers_and_follow_new_weights(adapter):
+def test_graphed_answers_are_answers_and_follow_new_weights(adapter):
     policy = adapter.policy.eval()
     seen = {key: value.cuda() for key, value in batch_of(0).items() if isinstance(value, torch.Tensor)}
     seen["observation.language.tokens"] = torch.randint(1, 99, (ROWS, policy.config.max_tokens)).cuda()
@@ -83,7 +83,7 @@ def test_recorded_answers_are_answers_and_follow_new_weights(adapter):
     answers = []
     for _ in range(2):
         expected = policy._act(*policy._observed(seen), noise)
-        for _ in range(2):  # recorded, then played
+        for _ in range(2):  # captured, then replayed
             answers.append(policy.predict_action_chunk(seen, noise=noise))
             assert torch.equal(answers[-1], expected)
         with torch.no_grad():

@@ -166,11 +166,11 @@ def _conduct(args: argparse.Namespace, about: About, task: Task) -> Conduct:
     from holdfast.twin.cell import CONTROL_HZ
     from holdfast.twin.tasks import task_class
 
-    ahead = args.ahead if args.ahead is not None else 0 if args.fast else min(_AHEAD, about.steps - 1)
+    ahead = args.ahead if args.ahead is not None else 0 if args.fast else min(_AHEAD, about.answer_steps - 1)
     given = task_class(task.name).max_steps / CONTROL_HZ if args.robot == "twin" else _SECONDS
     return Conduct(
         task,
-        check_horizon(args.horizon, ahead, about.steps),
+        check_horizon(args.horizon, ahead, about.answer_steps),
         ahead,
         args.seconds or given,
         realtime=not args.fast,
@@ -228,7 +228,8 @@ def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
         f"robot     {args.robot}, {args.trials} attempts of at most {conduct.seconds:g} s",
         f"task      {task.name}: {task.instruction} (arms: {', '.join(task.arms)})",
         f"policy    {source}; looks through {views}",
-        f"chunks    {conduct.horizon} of {about.steps} steps carried out, the next asked for {conduct.ahead} ahead",
+        f"chunks    {conduct.horizon} of {about.answer_steps} steps carried out, "
+        f"the next asked for {conduct.ahead} ahead",
         f"watchdog  arms stop when an answer takes more than {args.deadline:g} s",
         f"video     {args.run / 'rollouts' if args.run else 'none: no --run'}",
         f"dataset   {args.record or 'none: no --record'}",

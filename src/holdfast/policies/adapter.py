@@ -84,9 +84,9 @@ class Adapter:
         return hasattr(self.policy, "loss_elements")
 
     @property
-    def recordable(self) -> bool:
-        """Whether the kernels of its loss on a GPU can be recorded, which a policy has to say of itself."""
-        return bool(getattr(self.policy, "recordable", False))
+    def cuda_graphable(self) -> bool:
+        """Whether its loss can be captured as a CUDA graph; a policy says so with an attribute of this name."""
+        return bool(getattr(self.policy, "cuda_graphable", False))
 
     def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.

@@ -1,7 +1,7 @@
 """Image augmentation per sample, on whatever device the batch is on.
 
-All cameras of a sample are shifted alike: the scene moves against the frame as one, which together with relative
-actions makes a small policy look at where things are instead of where they usually are.
+All cameras of a sample are shifted alike, as if the scene had moved. Together with relative actions this makes a small
+policy look at where things are instead of remembering where they usually are.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def augment(
 ) -> dict[str, torch.Tensor]:
     """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
 
-    The draws come from a CPU generator seeded for this step, so they do not depend on the device; nor, with `part`, on
-    how a batch is cut.
+    The draws come from a CPU generator seeded for this step, so they do not depend on the device; with `part`, they do
+    not depend on how a batch is cut either.
     """
     generator = torch.Generator().manual_seed(seed)
     count = len(next(iter(images.values())))
@@ -46,15 +46,15 @@ def augment(
 
 
 def _frame(pixels: torch.Tensor, draws: torch.Tensor, config: AugmentConfig) -> torch.Tensor:
-    """Show each sample's images through a smaller, turned frame of its own, repeating the border.
+    """Crop and rotate each sample's images, repeating the border.
 
-    `draws` [n, 3] in [-1, 1] say where the frame is, across and down, and how far it is turned.
+    `draws` [n, 3] in [-1, 1]: where the crop is, across and down, and its rotation.
     """
     height, width = pixels.shape[-2:]
     across, down = (draws[:, :2] * config.crop).unbind(1)
     angle = draws[:, 2] * math.radians(config.rotation)
     cos, sin = angle.cos() * (1 - config.crop), angle.sin() * (1 - config.crop)
-    # Coordinates run from -1 to 1 on both sides, so a turn of an oblong image has to stretch.
+    # Coordinates run from -1 to 1 along both sides, so rotating an image that is not square has to stretch them.
     matrix = torch.stack([cos, -sin * (height / width), across, sin * (width / height), cos, down], 1).view(-1, 2, 3)
     flat = pixels.flatten(1, -3)
     grid = F.affine_grid(matrix, [len(flat), 1, height, width], align_corners=False)

@@ -1,7 +1,7 @@
-"""Randomness of a batch that does not depend on how the batch is cut.
+"""Random numbers of a batch that do not depend on how the batch is cut.
 
-A part draws what the whole batch would draw and takes its own rows. So one rank or four, one micro-batch or many, put
-the same noise on the same samples.
+A slice draws the numbers of the whole batch and takes its own rows. So samples get the same noise on one rank or four,
+in one micro-batch or many.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class BatchSlice:
-    """So many rows of a batch, from a first one on, and how many the whole batch has."""
+    """Rows `first` to `first + rows` of a batch that has `whole` rows."""
 
     first: int
     rows: int
@@ -22,12 +22,12 @@ class BatchSlice:
 
 
 def draw(part: BatchSlice | None, rows: int, random: Callable[[int], Tensor]) -> Tensor:
-    """Draw for the rows of a part; `None`: there is nothing but these rows.
+    """Draw random numbers for the rows of a slice; without one the rows are the whole batch.
 
     Args:
-        part: Where the rows stand in their batch.
-        rows: Wanted; a multiple of the part's where a sample is drawn for several times.
-        random: Draws so many rows.
+        part: Where the rows are in their batch.
+        rows: How many to draw; a multiple of the slice's rows where samples take several draws.
+        random: Draws the given number of rows.
     """
     if part is None:
         return random(rows)

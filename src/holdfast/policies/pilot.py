@@ -1,8 +1,8 @@
-"""A saved policy as something that acts: from what a robot sees to the actions it carries out next.
+"""A saved policy that acts: from a robot's observation to the actions it executes next.
 
-Questions of several robots are answered together, but an answer must not depend on who else asked. So the noise of a
-chunk comes from the attempt's seed and the chunk's number alone, and a batch always has the same number of rows: the
-same numbers in a batch of another size differ in their last bits.
+Questions of several robots are answered together, but an answer must not depend on the others. So the noise of a chunk
+comes from the attempt's seed and the question's number alone, and a batch always has the same number of rows: results
+computed in batches of different sizes differ in their last bits.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class Pilot:
 
         Args:
             folder: A stage's checkpoint of a run, or any folder of a LeRobot policy.
-            names: Of the robot's dimensions, in order.
+            names: The robot's dimensions, in order.
             device: Where it computes.
-            horizon: Steps of a chunk to carry out before looking again; None takes what the policy was saved with.
-            rows: Of every batch; None takes what evaluation takes on such a device.
+            horizon: Steps of a chunk to execute before asking again, to which answers are cut; None takes what the
+                policy was saved with.
+            rows: Rows of every batch; None takes what evaluation takes on such a device.
         """
         self._rows = rows
         statistics = folder / "normalization.json"
@@ -66,7 +67,7 @@ class Pilot:
 
     @property
     def remembers(self) -> bool:
-        """Whether it keeps what it saw from question to question, so that it can serve only one robot."""
+        """Whether it keeps observations from question to question, so that it can serve only one robot."""
         return bool(self._config.n_obs_steps > 1)
 
     @property
@@ -77,8 +78,8 @@ class Pilot:
         return self._rows or (CPU_ROWS if self._config.device == "cpu" else GPU_ROWS)
 
     @property
-    def horizon(self) -> int:
-        """Steps carried out before it asks again."""
+    def answer_steps(self) -> int:
+        """Actions of an answer: the horizon, since all of them are meant to be executed."""
         return int(self._config.n_action_steps)
 
     @property
@@ -94,7 +95,7 @@ class Pilot:
 
     @torch.no_grad()
     def answer(self, questions: Sequence[Question]) -> list[np.ndarray]:
-        """Actions for each question, up to the horizon (steps, dimensions), absolute and in the robot's units."""
+        """Actions (steps, dimensions) for each question, absolute and in the robot's units."""
         if not self._together:
             return [self._answer_alone(question) for question in questions]
         answers = []
@@ -103,16 +104,17 @@ class Pilot:
         return answers
 
     def _answer_together(self, questions: Sequence[Question]) -> list[np.ndarray]:
-        """One forward pass. Tasks can live in spaces of their own, so they are normalized apart.
+        """One forward pass. Tasks may have statistics of their own, so each task's questions are normalized apart.
 
-        All of that happens on the host: on a GPU where simulators draw, each of many small copies would wait its turn.
+        Normalization runs on the host: on a GPU that also renders, many small copies would each wait for their turn.
         """
         places: dict[str, list[int]] = {}
         for place, question in enumerate(questions):
             places.setdefault(question.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
         parts = [self._processors(name)[0](_batch([questions[p] for p in some])) for name, some in places.items()]
-        # By place again: where a row stands in the batch never depends on its neighbours' tasks. The last fills it up.
+        # Back in the order of the questions, so that a row's place does not depend on the other tasks; the last
+        # question fills the remaining rows.
         full = np.minimum(np.arange(self.rows), len(questions) - 1)
         back = np.argsort(order)[full]
         batch = {
@@ -125,7 +127,7 @@ class Pilot:
         answers: dict[int, np.ndarray] = {}
         for name, some in places.items():
             actions = self._processors(name)[1](chunks[some]).numpy()
-            answers |= dict(zip(some, actions[:, : self.horizon], strict=True))
+            answers |= dict(zip(some, actions[:, : self.answer_steps], strict=True))
         return [answers[place] for place in range(len(questions))]
 
     def _send(self, values: torch.Tensor) -> torch.Tensor:
@@ -139,9 +141,9 @@ class Pilot:
         batch = _batch([question])
         images = {key: pixels.float() / 255 for key, pixels in batch.items() if key.startswith(IMAGES)}
         batch = pre(batch | images)
-        if self.remembers:  # such a policy keeps its own queues of what it saw and of what it will do
+        if self.remembers:  # such a policy keeps its own queues of observations and actions
             return np.asarray(post(self._policy.select_action(batch)).cpu())
-        return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.horizon].cpu())
+        return np.asarray(post(self._policy.predict_action_chunk(batch))[0, : self.answer_steps].cpu())
 
     def _noise(self, question: Question) -> np.ndarray:
         rng = np.random.default_rng((question.seed, question.number))
@@ -153,7 +155,7 @@ class Pilot:
         return self._built[task]
 
     def _build_processors(self, task: str) -> tuple[Any, Any]:
-        """In a checkpoint's space for this task, or as they were saved."""
+        """With the checkpoint's statistics for this task, or as they were saved."""
         config = copy(self._config)
         if self._together:
             config.device = "cpu"
@@ -168,11 +170,11 @@ class Pilot:
                 f"The policy predicts {longest} steps; a horizon is from 1 to {longest}, got {horizon}."
             )
         self._config.n_action_steps = horizon
-        self._policy.reset()  # the length of its queue
+        self._policy.reset()  # its queue has a new length
 
 
 def _batch(questions: list[Question]) -> dict[str, Any]:
-    """With images as bytes."""
+    """Questions as a batch, images as uint8."""
     return {
         STATE: torch.from_numpy(np.stack([question.state for question in questions])).float(),
         "task": [question.task.instruction for question in questions],

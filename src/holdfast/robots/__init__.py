@@ -1,1 +1,1 @@
-"""Robots that a policy drives: `loop.py` tells the story of an attempt, the other files are its parts."""
+"""Robots that a policy drives. `robot.py` is the protocol, `loop.py` runs an attempt, `session.py` many of them."""

@@ -1,7 +1,7 @@
 """Where actions come from: a policy server over a websocket, or a policy in this process.
 
-A connection that breaks, or whose answer comes too late, is closed and made anew, so that no answer can ever be taken
-for that of another question.
+A connection that breaks, or whose answer is late, is closed and opened again, so that no answer can be taken for the
+answer to another question.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ if TYPE_CHECKING:
 
     from holdfast.policies.pilot import Pilot
 
-_OPENING = 5.0  # seconds for one attempt to connect
+_OPENING = 5.0  # seconds for one try to connect
 
 
 class UnansweredError(HoldfastError):
-    """A question has no answer: the server was late, gone, or did not understand."""
+    """A question has no answer: the server was late, gone, or refused it."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What an answerer says of itself: its hashes, what it wants to see, and how many actions an answer has."""
+    """What a policy says of itself: what it needs to see, how many actions an answer has, and its hashes."""
 
-    names: tuple[str, ...]
-    cameras: dict[str, tuple[int, int]]
-    steps: int
+    names: tuple[str, ...]  # of the dimensions of state and action, in order
+    cameras: dict[str, tuple[int, int]]  # height and width of the images it reads
+    answer_steps: int  # actions of an answer; how many of them are executed is the loop's `horizon`
     policy: str = ""
     normalization: str = ""
     tasks: tuple[str, ...] = ()
 
 
 class Answerer(Protocol):
-    """Anything that turns a question into actions. Only one thread uses it."""
+    """A policy that can be asked. Only one thread uses it."""
 
     def connect(self) -> About:
-        """Be ready for a question; costs nothing where that is so already."""
+        """Get ready for questions; costs nothing where that is done already."""
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
-        """Actions (steps, dimensions) from the question's control step on; `UnansweredError` after so many seconds."""
+        """Actions (steps, dimensions) from the question's control step on; `UnansweredError` if it takes longer."""
 
     def close(self) -> None:
-        """Be gone."""
+        """Release what `connect` took."""
 
 
 class PolicyClient:
-    """A policy server that speaks openpi's protocol."""
+    """A client of a policy server, in openpi's protocol."""
 
     def __init__(self, url: str, token: str = "") -> None:
-        """Name the server; nothing is connected yet.
+        """Check the address; `connect` opens the connection.
 
         Args:
             url: Like ws://127.0.0.1:8000.
-            token: Its secret, where it asks for one.
+            token: The server's secret, if it has one.
         """
         if not url.startswith(("ws://", "wss://")):
             raise HoldfastError(f"A server is named like ws://127.0.0.1:8000, got {url!r}.")
@@ -73,13 +73,13 @@ class PolicyClient:
         self._about: About
 
     def connect(self) -> About:
-        """Connect where there is no connection, and read what the server says of itself."""
+        """Open a connection if there is none, and read the server's greeting."""
         from websockets.exceptions import WebSocketException
         from websockets.protocol import State
         from websockets.sync.client import connect
 
         if self._socket is not None and self._socket.state is not State.OPEN:
-            self.close()  # it went away since it was last asked
+            self.close()  # the server has gone since the last question
         if self._socket is None:
             try:
                 self._socket = connect(
@@ -98,7 +98,7 @@ class PolicyClient:
         return self._about
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
-        """Ask, and wait for the answer to this question alone. A connection that broke is not made again here."""
+        """Ask and wait for the answer. A broken connection is closed; only `connect` opens a new one."""
         from websockets.exceptions import ConnectionClosed, WebSocketException
 
         until = time.monotonic() + seconds
@@ -115,7 +115,7 @@ class PolicyClient:
             raise UnansweredError(f"The policy server at {self._url} failed: {_said(error)}.") from None
 
     def close(self) -> None:
-        """Drop the connection; `connect` makes a new one."""
+        """Close the connection; `connect` opens a new one."""
         socket, self._socket = self._socket, None
         if socket is not None:
             socket.close()
@@ -132,10 +132,10 @@ class PolicyClient:
 
 
 class InProcess:
-    """A saved policy, computed here."""
+    """A saved policy, computed in this process."""
 
     def __init__(self, folder: Path, names: tuple[str, ...], device: str = "cpu") -> None:
-        """Name the policy; it is loaded by `connect`.
+        """Say which policy; `connect` loads it.
 
         Args:
             folder: A stage's checkpoint, or any folder of a LeRobot policy.
@@ -152,7 +152,7 @@ class InProcess:
 
             self._pilot = Pilot(self._folder, self._names, self._device)
         pilot = self._pilot
-        return About(self._names, dict.fromkeys(pilot.cameras, pilot.size), pilot.horizon)
+        return About(self._names, dict.fromkeys(pilot.cameras, pilot.size), pilot.answer_steps)
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
         """Compute the actions, however long that takes."""
@@ -160,7 +160,7 @@ class InProcess:
         return self._pilot.answer([replace(question, images=_fitted(question.images, self.connect()))])[0]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 def _about(said: dict[str, Any]) -> About:
@@ -168,7 +168,7 @@ def _about(said: dict[str, Any]) -> About:
         return About(
             names=tuple(map(str, said["names"])),
             cameras={str(name): (int(size[0]), int(size[1])) for name, size in said["cameras"].items()},
-            steps=int(said["horizon"]),
+            answer_steps=int(said["horizon"]),
             policy=str(said.get("policy", "")),
             normalization=str(said.get("normalization", "")),
             tasks=tuple(map(str, said.get("tasks", ()))),
@@ -188,7 +188,7 @@ def _request(question: Question, about: About) -> dict[str, Any]:
 
 
 def _fitted(images: dict[str, np.ndarray], about: About) -> dict[str, np.ndarray]:
-    """The images a policy wants in the size it wants them; their shape is never changed."""
+    """The images a policy reads, in the size it reads. The aspect ratio is never changed."""
     fitted = {}
     for name, (height, width) in about.cameras.items():
         if name not in images:
@@ -197,7 +197,7 @@ def _fitted(images: dict[str, np.ndarray], about: About) -> dict[str, np.ndarray
         if image.shape[0] * width != image.shape[1] * height:
             raise UnansweredError(
                 f"Camera {name!r} gives {image.shape[0]}x{image.shape[1]} and the policy wants {height}x{width}, which "
-                "has another shape. Set the camera to one of that shape."
+                "has another aspect ratio. Set the camera to a size of that ratio."
             )
         if image.shape[:2] != (height, width):
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BILINEAR))
@@ -209,7 +209,7 @@ def _actions(reply: dict[str, Any], about: About) -> np.ndarray:
     actions = reply.get("actions")
     if not isinstance(actions, np.ndarray) or actions.ndim != 2 or actions.shape[1] != len(about.names):
         raise WireError(f"its answer holds no actions of {len(about.names)} dimensions")
-    return actions.astype(np.float64)  # NaN and other nonsense is the business of the limits
+    return actions.astype(np.float64)  # the limits deal with NaN and other nonsense
 
 
 def _said(error: Exception) -> str:

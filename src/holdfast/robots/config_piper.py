@@ -1,4 +1,4 @@
-"""Settings of a PiPER-X pair, as LeRobot's commands take them: `--robot.type=piper_pair --robot.left_port=can_left`."""
+"""Config of a PiPER-X pair for LeRobot's commands: `--robot.type=piper_pair --robot.left_port=can_left`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.robots.limits import Workspace
 @RobotConfig.register_subclass("piper_pair")
 @dataclass(kw_only=True)
 class PiperPairConfig(RobotConfig):
-    """Two arms, each on a CAN port of its own, and any of LeRobot's cameras."""
+    """Two arms, each on its own CAN port, and any of LeRobot's cameras."""
 
     left_port: str = "can_left"
     right_port: str = "can_right"

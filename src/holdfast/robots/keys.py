@@ -1,4 +1,4 @@
-"""Keys of the terminal without Enter, so that an operator can start and stop a robot at once."""
+"""Single key presses of a terminal, without Enter, so that an operator can start and stop a robot at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Keys(Protocol):
     """Where key presses come from."""
 
     def pressed(self) -> str:
-        """The next key that was pressed, or nothing; never waits."""
+        """The next key press, or an empty string; never waits."""
 
 
 class NoKeys:
@@ -46,6 +46,6 @@ class Terminal:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
 
     def pressed(self) -> str:
-        """The next key that was pressed."""
+        """The next key press."""
         waiting = select.select([sys.stdin], [], [], 0)[0]
         return os.read(sys.stdin.fileno(), 1).decode(errors="ignore") if waiting else ""

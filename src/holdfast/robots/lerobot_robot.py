@@ -1,4 +1,4 @@
-"""A robot of LeRobot's as the loop wants it, by default a PiPER-X pair described by a TOML file."""
+"""A LeRobot robot behind our protocol, and the PiPER-X pair that a TOML file describes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS = ("left_port", "right_port", "width", "height", "cameras", "workspace")
 
 
 class LeRobotRobot:
-    """A connected robot of LeRobot's whose joints go by the embodiment's names."""
+    """A LeRobot robot whose joints have the embodiment's names."""
 
     resets_itself = scores_itself = False
     over = False  # it cannot tell
@@ -36,8 +36,8 @@ class LeRobotRobot:
         """Connect.
 
         Args:
-            device: The robot.
-            embodiment: Its dimensions in order.
+            device: LeRobot's robot.
+            embodiment: Its dimensions, in order.
             rate: Control steps a second.
         """
         self.embodiment, self.rate = embodiment, rate
@@ -47,31 +47,31 @@ class LeRobotRobot:
         device.connect()
 
     def begin(self, seed: int) -> None:
-        """The operator lays out the scene."""
+        """Nothing to do: the operator lays out the scene."""
 
     def observe(self) -> Observation:
         """Measured joints, and images as the cameras give them."""
         try:
             seen = self._device.get_observation()
-        except OSError as error:  # what LeRobot's cameras raise when a cable comes loose
+        except OSError as error:  # LeRobot's cameras raise it when a cable comes loose
             raise FaultError(f"The robot cannot be read: {error}.") from None
         names = self.embodiment.names
         self._images = {name: value for name, value in seen.items() if name not in names}
         return Observation(np.array([seen[name] for name in names], float), dict(self._images))
 
     def send(self, pose: np.ndarray) -> None:
-        """Hand a pose on."""
+        """Send a pose."""
         self._last = pose
         self._device.send_action(dict(zip(self.embodiment.names, pose.tolist(), strict=True)))
 
     def stop(self) -> None:
-        """Send the last pose again. An arm that cannot be spoken to was told that pose already."""
+        """Send the last pose again. An arm that cannot be reached has it already."""
         if self._last is not None:
             with suppress(FaultError):
                 self.send(self._last)
 
     def picture(self) -> np.ndarray:
-        """The first two cameras as they were seen last, side by side."""
+        """The latest images of the first two cameras, side by side."""
         views = list(self._images.values())[:_SHOWN] or [np.zeros((*_SHOWN_SIZE[::-1], 3), np.uint8)]
         return np.hstack([np.asarray(Image.fromarray(view).resize(_SHOWN_SIZE)) for view in views])
 
@@ -84,7 +84,7 @@ class LeRobotRobot:
 
 
 def read_pair(path: Path) -> tuple[LeRobotRobot, Workspace]:
-    """Connect the PiPER-X pair that a file describes; returns its workspace too."""
+    """Connect the PiPER-X pair that a file describes; also returns its workspace."""
     from lerobot.cameras.realsense.configuration_realsense import RealSenseCameraConfig
 
     from holdfast.robots.config_piper import PiperPairConfig

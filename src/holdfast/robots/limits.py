@@ -1,7 +1,7 @@
-"""The filter between a policy and the arms: whatever comes in, what goes out is a small step to a permitted pose.
+"""The filter between a policy and the arms: whatever the policy wants, the command is a small step to a permitted pose.
 
-A command is the last command plus a move. Every rule is a range of moves that contains the move 0, so standing still is
-always permitted, the rules can be applied one after the other, and shortening a move breaks none of them.
+A command is the last command plus a move. Every rule is a range of moves that contains 0. So standing still is always
+permitted, the rules can be applied one after the other, and a shorter move never breaks a rule.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from holdfast.embodiments import piper_x_ik as ik
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.embodiments.piper_x import SIDES, TCP, TCP_TO_TIP
 
-LEAD = 3  # a joint is told to be at most as far from where it is as so many of its fastest steps
-RISE = 3  # and it takes so many steps to reach its fastest; a policy that swings from side to side is damped
+LEAD = 3  # a command is at most so many of the joint's fastest steps away from the measured angle
+RISE = 3  # steps to reach the fastest one; this damps a policy that swings from side to side
 _SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)  # of a move, tried until the hand stays in the workspace
 _FINGER = 0.008  # thickness of a finger
 _TOLERANCE = 0.05  # rad or m: a joint resting on its stop may measure a little beyond it
@@ -25,7 +25,7 @@ _TOLERANCE = 0.05  # rad or m: a joint resting on its stop may measure a little 
 
 @dataclass(frozen=True)
 class Command:
-    """What is sent: a pose, the move that led to it, and which rule changed which dimensions on the way."""
+    """A pose to send, the move that led to it, and the dimensions that each rule changed."""
 
     pose: np.ndarray
     move: np.ndarray
@@ -36,7 +36,7 @@ class Command:
 class Workspace:
     """The box in which fingertips and wrists stay: x away from the arms, y to their left, z up from the table (m).
 
-    Tips may be told to be 1 cm below the table, so that cloth can be pressed down.
+    Tips may go 1 cm below the table, so that cloth can be pressed down.
     """
 
     low: tuple[float, float, float] = (0.0, -0.60, -0.01)
@@ -47,7 +47,7 @@ class Workspace:
             raise HoldfastError(f"A workspace needs three numbers low < high, got {self.low} and {self.high}.")
 
     def shift(self, side: str, arm: np.ndarray) -> np.ndarray:
-        """How a hand must be moved to be inside; zeros where it is. `arm` holds six angles and the opening."""
+        """The shortest shift that brings a hand inside, zeros if it is. `arm`: six angles and the gripper opening."""
         position, rotation = ik.forward(side, arm[:6])
         approach, across = rotation[:, 2], rotation[:, 1] * (arm[6] / 2 + _FINGER)
         tip = position + TCP_TO_TIP * approach
@@ -58,7 +58,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Limits:
-    """The rules of one robot. Without a workspace hands may go wherever the joints let them."""
+    """The rules of one robot. Without a workspace only the joints limit where the hands go."""
 
     embodiment: Embodiment
     workspace: Workspace | None = None
@@ -71,7 +71,7 @@ class Limits:
             )
 
     def start(self, measured: np.ndarray) -> Command:
-        """The command that leaves a robot where it is; refused where it measures something impossible."""
+        """The command that holds the measured pose; an error if that is outside the joint limits."""
         lower, upper = self.embodiment.state_range()
         pose = np.clip(measured, lower, upper)
         wrong = ~(np.abs(pose - measured) <= _TOLERANCE)  # written so that NaN is wrong too
@@ -84,7 +84,7 @@ class Limits:
         return Command(pose, np.zeros_like(pose))
 
     def hold(self, last: Command, reason: str) -> Command:
-        """Stay where the last command led."""
+        """Repeat the last pose."""
         return Command(last.pose, np.zeros_like(last.pose), {reason: self.embodiment.names})
 
     def step(self, last: Command, measured: np.ndarray, wanted: np.ndarray) -> Command:
@@ -92,8 +92,8 @@ class Limits:
 
         Args:
             last: The command before.
-            measured: Where the robot is.
-            wanted: Where the policy wants it, whatever that may be.
+            measured: The measured pose.
+            wanted: The policy's action; may be any numbers, or NaN.
         """
         wanted = np.asarray(wanted, dtype=float)
         if wanted.shape != last.pose.shape or not (np.isfinite(wanted).all() and np.isfinite(measured).all()):
@@ -112,13 +112,13 @@ class Limits:
         return Command(np.clip(last.pose + kept, *self.embodiment.state_range()), kept, reasons)
 
     def _rules(self, last: Command, measured: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """A name, the least and the most move of each rule."""
+        """Each rule: its name, the least and the most move of every dimension."""
         lower, upper = self.embodiment.state_range()
         fastest = np.array([d.fastest for d in self.embodiment.dimensions])
         joint = np.array([d.kind == "joint" for d in self.embodiment.dimensions])
         yield "joint limit", lower - last.pose, upper - last.pose
         yield "speed", -fastest, fastest
-        # Fingers close on things: they are light, and what they are told may be far from where the thing stops them.
+        # Not for fingers: they are light, and a grasped object stops them far from their command.
         rise = np.where(joint, fastest / RISE, np.inf)
         yield "acceleration", np.minimum(last.move, 0) - rise, np.maximum(last.move, 0) + rise
         lead = np.where(joint, LEAD * fastest, np.inf)
@@ -126,7 +126,7 @@ class Limits:
         yield "lead", np.minimum(-lead - ahead, 0), np.maximum(lead - ahead, 0)
 
     def _within(self, pose: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The move, changed for every arm that would leave the workspace with it."""
+        """The move, changed for each arm that would leave the workspace."""
         if self.workspace is None:
             return move
         kept = move.copy()
@@ -142,12 +142,12 @@ class Limits:
         shift = space.shift(side, pose + move)
         if not shift.any():
             return move
-        # Slide along the wall instead of sticking to it.
+        # Slide along the wall instead of stopping at it.
         position, rotation = ik.forward(side, (pose + move)[:6])
         angles = ik.solve(side, position + shift, rotation, pose[:6])
         if angles is not None:
             move = np.clip([*(angles - pose[:6]), move[6]], low, high)
-        most = np.abs(space.shift(side, pose)) + 1e-9  # a hand that is outside already may only come nearer
+        most = np.abs(space.shift(side, pose)) + 1e-9  # a hand that is already outside may only move inwards
         for share in _SHARES:
             if (np.abs(space.shift(side, pose + share * move)) <= most).all():
                 break

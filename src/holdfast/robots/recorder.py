@@ -1,4 +1,4 @@
-"""What is kept of an attempt: a video for whoever scores it, a live picture, and its frames as a LeRobot episode."""
+"""What is kept of an attempt: a video to score it by, a live picture, and its frames as a LeRobot episode."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _QUALITY = 26
 
 
 class Dataset:
-    """A new LeRobot dataset, one episode an attempt; what is sent to the arms is the action."""
+    """A new LeRobot dataset with one episode per attempt; actions are the commands sent to the arms."""
 
     def __init__(self, root: Path, patient: bool = False) -> None:
-        """Name a new folder; `open` makes the dataset.
+        """Check the folder; `open` creates the dataset.
 
         Args:
-            root: Folder that does not exist.
-            patient: Whether a frame may wait for the video encoders; a robot in motion must not.
+            root: Folder that does not exist yet.
+            patient: Whether adding a frame may wait for the video encoders; not while a real robot moves.
         """
         if root.exists():
             raise HoldfastError(f"{root} exists already. Give --record a new folder.")
@@ -51,7 +51,7 @@ class Dataset:
         self._stack.close()
 
     def open(self, robot: Robot) -> None:
-        """Make the dataset for what a robot sees, once. It takes seconds, so it is done before the arms move."""
+        """Create the dataset for a robot's cameras, once. It takes seconds, so do it before the arms move."""
         if self._writer is not None:
             return
         images = robot.observe().images
@@ -77,7 +77,7 @@ class Dataset:
         self._frames += 1
 
     def end(self) -> int | None:
-        """End the episode and return its number; None where nothing happened."""
+        """End the episode and return its number; None if it has no frames."""
         if not self._frames:
             return None
         self._writer.save_episode()
@@ -91,27 +91,27 @@ def _add(dataset: Any, sample: dict[str, Any]) -> None:
 
 
 class Recorder:
-    """Sees every step of one attempt."""
+    """Keeps one attempt."""
 
     def __init__(self, robot: Robot, task: Task, film: Path | None, live: Path | None, dataset: Dataset | None) -> None:
-        """Begin.
+        """Open the video and the dataset.
 
         Args:
-            robot: Whose pictures are taken.
-            task: What it attempts.
+            robot: Gives the pictures.
+            task: The task of the attempt.
             film: Video to write.
-            live: Picture to keep fresh for as long as the attempt lasts.
-            dataset: Where its frames go.
+            live: File with the latest picture, for as long as the attempt lasts.
+            dataset: Gets the frames.
         """
         self._robot, self._task, self._live, self._dataset = robot, task, live, dataset
         self._film = Film(film, robot.rate // _FILM_STEP, _QUALITY) if film else None
         self._steps = 0
         if dataset:
             dataset.open(robot)
-        self._shoot(True)  # the first picture takes longest
+        self._shoot(True)  # the first picture takes longest, so it is taken before the arms move
 
     def see(self, seen: Observation, command: Command) -> None:
-        """Keep one step."""
+        """Keep one control step."""
         if self._dataset:
             self._dataset.add(self._task, seen, command.pose)
         self._steps += 1

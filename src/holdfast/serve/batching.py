@@ -1,8 +1,8 @@
-"""Questions of several robots, answered together.
+"""Questions of several robots, answered in batches.
 
-One thread computes. While it does, questions gather; when it is free, it takes as many as fit a batch, in the order in
-which they came. A connection has one question at a time, so nobody can crowd out the others. Whom a question shares a
-batch with changes nothing in its answer: that is the pilot's promise (`policies/pilot.py`).
+One thread computes. Meanwhile questions queue up; when it is free, it takes as many as fit a batch, first come, first
+served. A connection has one question at a time, so no client can crowd out the others. An answer does not depend on the
+rest of its batch; `policies/pilot.py` sees to that.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ import numpy as np
 
 from holdfast.core.observation import Question
 
-GATHER = 0.004  # seconds to wait for others who may ask; a robot that is alone never waits
+GATHER = 0.004  # seconds to wait for the questions of other clients; a client that is alone never waits
 
 
-class Policy(Protocol):
-    """What can be served."""
+class ServablePolicy(Protocol):
+    """What the server needs of a policy."""
 
     @property
     def rows(self) -> int:
-        """Looks it answers at once."""
+        """Questions it answers at once."""
 
     @property
     def remembers(self) -> bool:
-        """Whether it can serve one robot only."""
+        """Whether it keeps state from question to question, so that it can serve only one robot."""
 
     @property
-    def horizon(self) -> int:
-        """Steps of an answer."""
+    def answer_steps(self) -> int:
+        """Actions of an answer."""
 
-    def answer(self, looks: Sequence[Question]) -> list[np.ndarray]:
-        """Actions for each look."""
+    def answer(self, questions: Sequence[Question]) -> list[np.ndarray]:
+        """Actions (steps, dimensions) for each question."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Actions, with the seconds they waited to be computed and were computed."""
+    """Actions, with the seconds until their batch began and the seconds it took."""
 
     actions: np.ndarray
     wait: float
@@ -51,29 +51,29 @@ class Answered:
 
 @dataclass(frozen=True)
 class _Waiting:
-    look: Question
+    question: Question
     since: float
     result: asyncio.Future[Answered]
 
 
 class Batcher:
-    """Collects questions and has them answered by the policy, a batch at a time."""
+    """Collects questions and answers them a batch at a time."""
 
-    def __init__(self, policy: Policy, askers: Callable[[], int], seen: Callable[[int], None]) -> None:
-        """Prepare.
+    def __init__(self, policy: ServablePolicy, clients: Callable[[], int], seen: Callable[[int], None]) -> None:
+        """Prepare; `run` answers.
 
         Args:
-            policy: Who answers.
-            askers: How many there are who may ask now.
-            seen: Told the size of every batch.
+            policy: Computes the answers.
+            clients: Number of clients connected now.
+            seen: Called with the size of every batch.
         """
-        self._policy, self._askers, self._seen = policy, askers, seen
+        self._policy, self._clients, self._seen = policy, clients, seen
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._thread = ThreadPoolExecutor(1, "policy")
 
-    async def ask(self, look: Question) -> Answered:
-        """Wait for an answer."""
-        waiting = _Waiting(look, perf_counter(), asyncio.get_running_loop().create_future())
+    async def ask(self, question: Question) -> Answered:
+        """Wait for the answer to a question."""
+        waiting = _Waiting(question, perf_counter(), asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)
         return await waiting.result
 
@@ -86,11 +86,11 @@ class Batcher:
             self._thread.shutdown()
 
     async def _gather(self) -> list[_Waiting]:
-        """The next batch: all who wait, and who else asks within a moment, up to the policy's rows."""
+        """The next batch: all questions that wait, and those that come within `GATHER`, up to the policy's rows."""
         batch = [await self._queue.get()]
         until = asyncio.get_running_loop().time() + GATHER
         while len(batch) < self._policy.rows:
-            if self._queue.empty() and len(batch) >= self._askers():
+            if self._queue.empty() and len(batch) >= self._clients():
                 break
             try:
                 async with asyncio.timeout_at(until):
@@ -102,9 +102,9 @@ class Batcher:
     async def _answer(self, batch: list[_Waiting]) -> None:
         self._seen(len(batch))
         begun = perf_counter()
-        looks = [waiting.look for waiting in batch]
+        questions = [waiting.question for waiting in batch]
         try:
-            answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._policy.answer, looks)
+            answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._policy.answer, questions)
             pairs = list(zip(batch, answers, strict=True))
         except Exception as error:
             for waiting in batch:
@@ -113,5 +113,5 @@ class Batcher:
             return
         took = perf_counter() - begun
         for waiting, actions in pairs:
-            if not waiting.result.done():  # its asker was cancelled
+            if not waiting.result.done():  # else its client has gone
                 waiting.result.set_result(Answered(actions, begun - waiting.since, took))

@@ -1,6 +1,6 @@
-"""What is said on the wire, apart from how: greeting, questions, answers. docs/serving.md lists every key.
+"""The content of messages: greeting, questions, answers. docs/serving.md lists every key, `wire.py` has the encoding.
 
-A question is read without trust: what is not exactly as the policy needs it is an error that says so.
+Questions are not trusted: whatever is not exactly what the policy needs is refused with an error that says why.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from holdfast.serve.wire import pack, unpack
 
 PROTOCOL = 1
 _STATE, _IMAGES = "observation.state", "observation.images."
-_SLACK = 2**16  # bytes of a question beside its images
+_SLACK = 2**16  # bytes of a question without its images
 _KEYS = (_STATE, "state", f"{_IMAGES}NAME", "images", "prompt", "task", "seed", "number")
 
 
 class MessageCodec:
-    """Where questions about one bundle are taken and answers handed out."""
+    """Reads questions and writes answers of one bundle's policy."""
 
-    def __init__(self, bundle: Bundle, horizon: int) -> None:
-        self._bundle, self._horizon = bundle, horizon
+    def __init__(self, bundle: Bundle, answer_steps: int) -> None:
+        self._bundle, self._answer_steps = bundle, answer_steps
         prompts = Counter(_plain(task.instruction) for task in bundle.tasks.values())
         self._tasks = {_plain(t.instruction): t for t in bundle.tasks.values() if prompts[_plain(t.instruction)] == 1}
         self._tasks |= {_plain(task.name): task for task in bundle.tasks.values()}
 
     @property
     def limit(self) -> int:
-        """The most bytes of a question: four times what the images take, so that wrong types get a kind answer."""
+        """The most bytes of a question: four times its images, so that float images get an error that explains."""
         return 4 * sum(3 * height * width for height, width in self._bundle.cameras.values()) + _SLACK
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """Tasks the policy knows."""
+        """The tasks of the bundle, by name."""
         return self._bundle.tasks
 
     def greeting(self) -> bytes:
-        """What a client is told when it connects."""
+        """The first message to a new client."""
         bundle = self._bundle
         return pack({
             "protocol": PROTOCOL,
@@ -53,18 +53,18 @@ class MessageCodec:
             "embodiment": bundle.embodiment.name if bundle.embodiment else None,
             "names": list(bundle.names),
             "cameras": {name: list(size) for name, size in bundle.cameras.items()},
-            "horizon": self._horizon,
+            "horizon": self._answer_steps,
             "fps": bundle.fps,
             "limit": self.limit,
         })  # fmt: skip
 
     def blank(self, task: Task) -> Question:
-        """A question about nothing, to warm the policy up."""
+        """A question of zeros, to warm the policy up."""
         images = {name: np.zeros((*size, 3), np.uint8) for name, size in self._bundle.cameras.items()}
         return Question(task, np.zeros(len(self._bundle.names), np.float32), images)
 
     def read(self, message: str | bytes, number: int) -> Question:
-        """Understand a question, the connection's `number`-th; whatever is wrong with it is a HoldfastError."""
+        """Read a question, the connection's `number`-th; whatever is wrong with it is a HoldfastError."""
         if isinstance(message, str):
             raise HoldfastError("A question is a binary message in msgpack, got text.")
         content = unpack(message, self.limit)
@@ -81,20 +81,20 @@ class MessageCodec:
             _count(content, "number", number),
         )
 
-    def answer(self, look: Question, actions: np.ndarray, wait: float, infer: float) -> bytes:
-        """What the asker is told; arms that the task does not use are held where they were measured."""
-        robot, arms = self._bundle.embodiment, look.task.arms
+    def answer(self, question: Question, actions: np.ndarray, wait: float, infer: float) -> bytes:
+        """The message that answers a question. Arms that the task does not use hold their measured pose."""
+        robot, arms = self._bundle.embodiment, question.task.arms
         actions = np.asarray(actions, np.float32)
         if not np.isfinite(actions).all():
             raise HoldfastError("The policy's actions are not finite numbers. Do not move the robot with it.")
         if robot is not None:
-            actions = robot.hold(actions, look.state, arms)
+            actions = robot.hold(actions, question.state, arms)
         return pack({
             "actions": actions,
             "active": robot.active(arms) if robot else np.ones(actions.shape[1], bool),
-            "task": look.task.name,
-            "seed": look.seed,
-            "number": look.number,
+            "task": question.task.name,
+            "seed": question.seed,
+            "number": question.number,
             "bundle": self._bundle.hash,
             "server_timing": {"wait_ms": 1000 * wait, "infer_ms": 1000 * infer},
         })  # fmt: skip
@@ -136,7 +136,7 @@ class MessageCodec:
 
 
 def _image(name: str, image: Any, size: tuple[int, int]) -> np.ndarray:
-    """An image as height x width x 3, whichever of the two usual orders it came in."""
+    """An image as height x width x 3; channels may come first or last."""
     height, width = size
     if isinstance(image, np.ndarray) and image.dtype == np.uint8:
         if image.shape == (height, width, 3):
@@ -161,7 +161,7 @@ def _count(content: dict[str, Any], name: str, otherwise: int) -> int:
 
 
 def _plain(text: str) -> str:
-    """Text without what nobody means by it: case, spaces around it, the full stop."""
+    """Text without case, surrounding spaces and the full stop."""
     return text.strip().rstrip(".").casefold()
 
 

@@ -1,7 +1,7 @@
-"""The policy server: websockets in, batches through the policy, answers out. docs/serving.md has the protocol.
+"""The policy server: questions come in over websockets and are answered in batches. docs/serving.md has the protocol.
 
-Nothing a client sends makes it read or write a file, run code, or stop. It listens on this machine only, unless there
-is a token. Web pages are kept out: a browser says where a page comes from, and whoever says that is refused.
+No message makes it read or write a file, run code, or stop. Without a token it listens on this machine only. Web pages
+cannot connect: browsers send an `Origin` header, and requests that have one are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from holdfast.core.errors import HoldfastError
-from holdfast.serve.batching import Batcher, Policy
+from holdfast.serve.batching import Batcher, ServablePolicy
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.meters import Meters
 from holdfast.serve.protocol import MessageCodec
@@ -35,20 +35,20 @@ CONNECTIONS = 32  # at once
 class Server:
     """Serves one bundle until it is stopped."""
 
-    def __init__(self, bundle: Bundle, policy: Policy, token: str | None, say: Callable[[str], None]) -> None:
-        self._desk = MessageCodec(bundle, policy.horizon)
+    def __init__(self, bundle: Bundle, policy: ServablePolicy, token: str | None, say: Callable[[str], None]) -> None:
+        self._codec = MessageCodec(bundle, policy.answer_steps)
         self._policy, self._token, self._say = policy, token, say
         self._meters = Meters(bundle.hash, bundle.tasks, policy.rows)
-        self._batcher = Batcher(policy, lambda: self._meters.connections, self._meters.rows.add)
+        self._batcher = Batcher(policy, lambda: len(self._open), self._meters.rows.observe)
         self._most = 1 if policy.remembers else CONNECTIONS
-        self._open: dict[ServerConnection, bool] = {}  # and whether a question of it is being answered
+        self._open: dict[ServerConnection, bool] = {}  # whether its question is being answered
         self._stop = asyncio.Event()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
-        """Serve until `stop`; `ready` is told the port once questions are taken. What was begun is answered."""
+        """Serve until `stop`; calls `ready` with the port once it accepts connections."""
         check_host(host, self._token)
-        for task in self._desk.tasks.values():  # the first question of a task would wait for its processors
-            self._policy.answer([self._desk.blank(task)])
+        for task in self._codec.tasks.values():  # warm up: the first question of a task builds its processors
+            self._policy.answer([self._codec.blank(task)])
         batcher = asyncio.create_task(self._batcher.run())
         try:
             listener = await self._listen(host, port)
@@ -64,7 +64,7 @@ class Server:
                 await batcher
 
     def stop(self) -> None:
-        """Answer what was begun, close every connection, and end."""
+        """Finish the answers under way, close every connection, and return from `run`."""
         self._stop.set()
 
     async def _listen(self, host: str, port: int) -> Listener:
@@ -75,26 +75,26 @@ class Server:
                 port,
                 process_request=self._admit,
                 origins=[None],
-                compression=None,  # a small message that unpacks to a large one is no way in
-                max_size=self._desk.limit,
+                compression=None,  # else a small message could unpack to a huge one
+                max_size=self._codec.limit,
                 max_queue=1,
                 server_header=None,
                 logger=_silent(),
             )
         except OSError as error:
             raise HoldfastError(
-                f"{host}:{port} cannot be listened on ({error.strerror}). Another --port may be free, 0 takes any."
+                f"{host}:{port} cannot be listened on ({error.strerror}). Try another --port; 0 takes any free one."
             ) from None
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer plain requests, and let in whoever has the token."""
+        """Answer plain HTTP requests, and refuse connections without the token."""
         if request.path == "/healthz":
             return connection.respond(HTTPStatus.OK, "OK\n")
         said = request.headers.get_all("Authorization")
         expected = f"Api-Key {self._token}"
         if self._token and not (len(said) == 1 and hmac.compare_digest(_bytes(said[0]), _bytes(expected))):
-            self._meters.refused += 1
-            return connection.respond(HTTPStatus.UNAUTHORIZED, "This server asks for its token, as an API key.\n")
+            self._meters.refused.inc()
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "This server needs its token as an API key.\n")
         if request.path == "/metrics":
             return connection.respond(HTTPStatus.OK, self._meters.text())
         return None
@@ -102,14 +102,14 @@ class Server:
     async def _converse(self, connection: ServerConnection) -> None:
         """One client, one question at a time."""
         if len(self._open) >= self._most:
-            self._meters.refused += 1
-            return await connection.close(CloseCode.TRY_AGAIN_LATER, f"it serves {self._most} at once")
+            self._meters.refused.inc()
+            return await connection.close(CloseCode.TRY_AGAIN_LATER, f"the server takes {self._most} at once")
         self._open[connection] = False
-        self._meters.connections = len(self._open)
+        self._meters.connections.set(len(self._open))
         number = 0
         with suppress(ConnectionClosed):
             try:
-                await connection.send(self._desk.greeting())
+                await connection.send(self._codec.greeting())
                 while not self._stop.is_set():
                     message = await connection.recv()
                     self._open[connection] = True
@@ -119,46 +119,45 @@ class Server:
                 await self._goodbye(connection)
             finally:
                 del self._open[connection]
-                self._meters.connections = len(self._open)
+                self._meters.connections.set(len(self._open))
 
     async def _goodbye(self, connection: ServerConnection) -> None:
         await connection.close(CloseCode.GOING_AWAY, "the server stops")
 
     async def _reply(self, message: str | bytes, number: int) -> str | bytes:
-        """The answer in bytes, or what is wrong as text; never an exception."""
+        """The answer as bytes, or what is wrong as text; never raises."""
         begun = perf_counter()
         try:
-            look = self._desk.read(message, number)
+            question = self._codec.read(message, number)
         except HoldfastError as error:
-            self._meters.errors["message" if isinstance(error, WireError) else "question"] += 1
+            self._meters.failed("message" if isinstance(error, WireError) else "question")
             return str(error)
         try:
-            found = await self._batcher.ask(look)
-            reply = self._desk.answer(look, found.actions, found.wait, found.infer)
+            found = await self._batcher.ask(question)
+            reply = self._codec.answer(question, found.actions, found.wait, found.infer)
         except Exception as error:
-            self._meters.errors["policy"] += 1
+            self._meters.failed("policy")
             if isinstance(error, HoldfastError):
                 return str(error)
             self._say(traceback.format_exc())
             return f"The policy failed with {type(error).__name__}. The server's own output says more."
-        self._meters.answers[look.task.name] += 1
-        self._meters.seconds.add(perf_counter() - begun)
+        self._meters.answered(question.task.name, perf_counter() - begun)
         return reply
 
 
 def _bytes(header: str) -> bytes:
-    return header.encode(errors="surrogateescape")  # as it came: whoever sends it decides what is in it
+    return header.encode(errors="surrogateescape")  # headers may hold any bytes
 
 
 def _silent() -> logging.Logger:
-    """A logger for what strangers do at the door: told with a traceback, it would fill disks and read source files."""
-    logger = logging.getLogger("holdfast.door")
+    """A disabled logger: websockets would log every broken handshake with a traceback, which reads source files."""
+    logger = logging.getLogger("holdfast.handshakes")
     logger.disabled = True
     return logger
 
 
 def check_host(host: str, token: str | None) -> None:
-    """Refuse to be reached from other machines without a token."""
+    """Refuse to listen to other machines without a token."""
     try:
         own = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name

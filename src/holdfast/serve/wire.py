@@ -1,8 +1,8 @@
-"""Messages between a policy's server and its clients: msgpack with numpy arrays, byte for byte as openpi-client has it.
+"""Encoding of the messages between a policy server and its clients: msgpack with numpy arrays, as in openpi-client.
 
-Whoever can open a connection can send anything, so reading is strict. Arrays are plain numbers in an order and size
-that the bytes really have; there are no objects, no pickle, no extension types. A message costs no more memory than a
-small multiple of its own bytes: the length of every container and their number are bounded while they are read.
+Whoever can open a connection can send anything, so reading is strict. Arrays hold plain numbers, and their shape must
+match the bytes that came; there are no objects, no pickle, no extension types. A message takes no more memory than a
+small multiple of its own bytes: the length and the number of containers are checked while they are read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCALARS = {"b": bool, "i": int, "u": int, "f": float}  # what a scalar is writt
 
 
 class WireError(HoldfastError):
-    """A message that cannot be sent, or that was not understood."""
+    """A message that cannot be written or read."""
 
 
 def pack(value: Any) -> bytes:
@@ -64,13 +64,13 @@ def unpack(data: bytes, limit: int = LIMIT) -> Any:
         )
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         reason = str(error) or type(error).__name__
-        raise WireError(f"The message is no msgpack as it is spoken here: {reason}.") from None
+        raise WireError(f"The message is no msgpack that is accepted here: {reason}.") from None
     _check(value, 0)
     return value
 
 
 class _Reader:
-    """Builds what a message holds, and stops where it holds too much."""
+    """Builds the value of a message, and stops if it has too many entries."""
 
     def __init__(self) -> None:
         self._entries = 0
@@ -114,7 +114,7 @@ def _scalar(items: dict[Any, Any]) -> np.generic:
     dtype, data = _dtype(items[b"dtype"]), items[b"data"]
     if type(data) is not _SCALARS[dtype.kind]:
         raise WireError(f"A number of type {dtype} cannot be a {type(data).__name__}.")
-    with np.errstate(over="ignore"):  # a number too large is infinite, and not worth a warning
+    with np.errstate(over="ignore"):  # a number that is too large becomes infinity
         return dtype.type(data)
 
 
@@ -125,7 +125,7 @@ def _dtype(name: Any) -> np.dtype:
 
 
 def _check(value: Any, depth: int) -> None:
-    """Refuse what msgpack can say and nobody here does."""
+    """Refuse types that msgpack knows and the protocol does not use."""
     if depth > _DEPTH:
         raise WireError(f"The message is nested more than {_DEPTH} deep.")
     if isinstance(value, dict):
@@ -137,11 +137,11 @@ def _check(value: Any, depth: int) -> None:
         for item in value:
             _check(item, depth + 1)
     elif not isinstance(value, None | bool | int | float | str | np.ndarray | np.generic):
-        raise WireError(f"The message holds a {type(value).__name__}, which means nothing here.")
+        raise WireError(f"The message holds a {type(value).__name__}, which is not part of the protocol.")
 
 
 def _write(value: Any) -> dict[bytes, Any]:
-    """Numpy's values as maps; everything else that msgpack does not know is refused."""
+    """Numpy values as maps; everything else that msgpack does not know is refused."""
     if not isinstance(value, np.ndarray | np.generic):
         raise TypeError(f"{type(value).__name__} has no form on the wire")
     if value.dtype.str not in _DTYPES:

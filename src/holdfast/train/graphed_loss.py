@@ -1,6 +1,6 @@
-"""Loss and gradient of a small policy as one recorded graph of kernels, on a GPU.
+"""Loss and gradient of a small policy as one CUDA graph.
 
-A step of nano launches 1,300 kernels, which takes 50 ms from Python; they compute for 12.
+A step of nano launches 1,300 kernels. Launching them from Python takes 50 ms, computing them 12.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ type Learned = tuple[Loss, list[torch.Tensor | None]]
 
 
 class GraphedLoss:
-    """Does what `learn` does, for whole batches."""
+    """Computes what `learn` computes, for whole batches."""
 
     def __init__(self, weights: Sequence[torch.nn.Parameter]) -> None:
         self._weights = weights
-        self._recordings: CudaGraphs[Learned] = CudaGraphs()
+        self._graphs: CudaGraphs[Learned] = CudaGraphs()
 
     def learn(
         self, learn: Learn, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: BatchSlice
     ) -> Loss:
-        """Set the gradient, and return the loss; both in memory that the next call writes over."""
+        """Set the gradient and return the loss. The next call overwrites the memory of both."""
         given = {**batch, "active": active, "share": share}
         inputs = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
 
         def once(*values: torch.Tensor) -> Learned:
             for weight in self._weights:
-                weight.grad = None  # so that the gradient is written, not added to what was there
+                weight.grad = None  # so that the gradient is written, not added
             batch = dict(zip(inputs, values, strict=True))
             loss = learn(batch, batch.pop("active", None), batch.pop("share"), part)
             return loss, [weight.grad for weight in self._weights]
 
-        loss, gradients = self._recordings.play(once, *inputs.values())
+        loss, gradients = self._graphs.play(once, *inputs.values())
         for weight, gradient in zip(self._weights, gradients, strict=True):
             weight.grad = gradient
         return loss

@@ -51,8 +51,8 @@ class NanoPolicy(PreTrainedPolicy):
 
     config_class = NanoConfig
     name = "nano"
-    # Nothing in its loss depends on what the numbers are, so on a GPU its kernels are always the same.
-    recordable = True
+    # Its loss runs the same kernels whatever the values are, so on a GPU it can be captured as a CUDA graph.
+    cuda_graphable = True
     anchor_scale: Tensor
 
     def __init__(self, config: NanoConfig, **kwargs: Any) -> None:
@@ -75,11 +75,11 @@ class NanoPolicy(PreTrainedPolicy):
         stats = kwargs.get("dataset_stats") or {}
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
-        self._recordings: CudaGraphs[Tensor] = CudaGraphs()
+        self._graphs: CudaGraphs[Tensor] = CudaGraphs()
         self.reset()
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        self._recordings = CudaGraphs()  # weights are about to move
+        self._graphs = CudaGraphs()  # weights are about to move
         return super()._apply(fn, recurse)
 
     @classmethod
@@ -157,9 +157,9 @@ class NanoPolicy(PreTrainedPolicy):
         seen = self._observed(batch)
         if noise is None:
             noise = torch.randn(len(seen[0]), *self.noise_shape, device=seen[0].device)
-        # Under autocast its copies of weights would be recorded, which are gone after it.
+        # Not under autocast: the graph would read autocast's copies of the weights, which are freed afterwards.
         if noise.is_cuda and not self.training and not torch.is_autocast_enabled():
-            return self._recordings.play(self._act, *seen, noise.float()).clone()
+            return self._graphs.play(self._act, *seen, noise.float()).clone()
         return self._act(*seen, noise.float())
 
     def _act(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor, noise: Tensor) -> Tensor:

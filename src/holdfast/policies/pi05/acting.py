@@ -1,4 +1,4 @@
-"""Actions on a GPU: a copy of the network in half precision whose whole answer is one recorded graph of kernels."""
+"""Answers on a GPU: a copy of the network in half precision, whose whole answer is one CUDA graph."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class Actor:
 
     def __init__(self, network: Pi05Network) -> None:
         self.network = half_copy(network)
-        if network.config.compile:  # the expert's layers are run 180 times, and half of their kernels fuse away
+        if network.config.compile:  # the expert's layers run 180 times, and half of their kernels fuse away
             self.network.compile_layers()
-        self._recordings: CudaGraphs[Tensor] = CudaGraphs()
+        self._graphs: CudaGraphs[Tensor] = CudaGraphs()
 
     def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
-        """Actions, as of `Pi05Network.act`."""
+        """Actions, as `Pi05Network.act` computes them."""
         words = torch.ones_like(tokens, dtype=torch.bool) if words is None else words
-        return self._recordings.play(self._act, images, tokens, words, noise).clone()
+        return self._graphs.play(self._act, images, tokens, words, noise).clone()
 
     def _act(self, *inputs: Tensor) -> Tensor:
-        # Without its cache: what autocast keeps would live in the graph's memory.
+        # Without autocast's cache, which would live in the graph's memory.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
             return self.network.act(*inputs)
 
 
 def half_copy(network: Pi05Network) -> Pi05Network:
-    """The same network with the matrices of its layers, and its words, in bf16; norms and the small ends stay fp32."""
+    """A copy with layer matrices and word embeddings in bf16; norms and the action and time projections stay fp32."""
     with torch.device("meta"):
         copy = Pi05Network(network.config)
     halved = {

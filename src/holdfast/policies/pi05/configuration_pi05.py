@@ -1,4 +1,4 @@
-"""What can be set about `pi05_fast`, and what must hold before it is built."""
+"""Configuration of `pi05_fast`, and the checks before it is built."""
 
 from dataclasses import dataclass, field
 
@@ -18,18 +18,18 @@ RECOMPUTE = ("auto", "never", "always")
 class Pi05FastConfig(PreTrainedConfig):
     """Configuration of `pi05_fast`; the sizes are those of the published weights unless changed."""
 
-    # Steps predicted at once, and how many of them are executed before looking again.
+    # Steps predicted at once, and how many of them are executed before the next prediction.
     chunk_size: int = 50
     n_action_steps: int = 50
     # Euler steps from noise to actions.
     num_inference_steps: int = 10
 
-    # The 256-bin state in the prompt, as LeRobot writes it. Off, as in the paper: proprioception stays unread.
+    # The 256-bin state in the prompt, as LeRobot writes it. Off, as in the paper, the policy does not see the state.
     state_in_prompt: bool = True
-    # A local folder or a hub id; the hub's asks for its licence to be accepted once.
+    # A local folder or a hub id. On the hub its licence has to be accepted once.
     tokenizer_name: str = PALIGEMMA
     tokenizer_max_length: int = 200
-    # In training, prompts are padded to a multiple of this, not to the most they can be.
+    # In training, prompts are padded to a multiple of this instead of their maximum length.
     prompt_bucket: int = 16
 
     # Joint targets relative to the state in which the chunk was predicted. Dimensions whose name contains one of
@@ -40,7 +40,7 @@ class Pi05FastConfig(PreTrainedConfig):
 
     # Above 0, the weights are frozen and only adapters of this rank learn, beside every layer's matrices.
     lora_rank: int = 0
-    # Layers whose activations are computed twice: auto (as many as the GPU's memory asks for), never, always.
+    # Layers that recompute their activations: auto (as many as the GPU's memory makes necessary), never, always.
     recompute: str = "auto"
     # Compile layers at the first training step on a GPU.
     compile: bool = True
@@ -64,7 +64,7 @@ class Pi05FastConfig(PreTrainedConfig):
     vision_heads: int = 16
     patch_size: int = 14
 
-    # Flow matching: times are Beta(alpha, 1), stretched to leave out the very end; they enter as waves.
+    # Flow matching: times are Beta(alpha, 1), scaled to leave out the very end; they are embedded as sines and cosines.
     time_sampling_beta_alpha: float = 1.5
     time_sampling_scale: float = 0.999
     time_sampling_offset: float = 0.001

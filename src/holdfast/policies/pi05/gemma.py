@@ -1,8 +1,8 @@
 """The two transformers of pi0.5: Gemma reads images and words, a smaller one turns noise into actions.
 
-What is read (the prefix) never looks at the actions (the suffix). So the prefix is run alone, every layer leaving its
-keys and values behind, and the suffix looks at those: once in training, ten times when acting. Names of modules are
-those of the published weights.
+Images and words (the prefix) never attend to the actions (the suffix). So the prefix runs first and every layer returns
+its keys and values, to which the suffix attends: once in training, ten times when acting. Modules are named as in the
+published weights.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def rotate(x: Tensor, by: Waves) -> Tensor:
 
 
 class Extent(NamedTuple):
-    """How much of a prefix [B, length] is real; padding stands at its end. Nothing is said where there is none.
+    """Which tokens of a prefix [B, length] are real; padding is at its end. Both are None where there is no padding.
 
-    `mask` [B, 1, 1, length] says it for attention with a mask. On a GPU, `borders` [2 B + 1] says it without: every row
-    is taken as two sequences, what is real and what is padding, and each is only shown itself.
+    `mask` [B, 1, 1, length] is for attention with a mask. `borders` [2 B + 1], on a GPU, is for attention without one:
+    every row counts as two sequences, its real tokens and its padding, and each attends only to itself.
     """
 
     mask: Tensor | None = None
@@ -129,7 +129,7 @@ def normalized(x: Tensor) -> Tensor:
 
 
 class PrefixLayer(nn.Module):
-    """A layer of Gemma 2B. The last one only leaves keys and values: nobody reads what else it could compute."""
+    """A layer of Gemma 2B. The last one computes keys and values only, because nothing uses its output."""
 
     def __init__(self, config: Pi05FastConfig, last: bool) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class ExpertLayer(nn.Module):
 def look_back(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention of a few queries [B, chunk, heads, d] to many keys [B, length, d]; `mask` [B, 1, length]: real ones.
 
-    All heads ask the same keys, so they are one long list of questions: too small for a kernel of its own.
+    All heads share the keys, so their queries are one long list. That is too little work for an attention kernel.
     """
     scores = (q.flatten(1, 2) @ k.transpose(1, 2)).float() * q.shape[-1] ** -0.5
     if mask is not None:
@@ -202,7 +202,7 @@ def look_back(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class Gemma(nn.Module):
-    """The model that reads: embedded words, layers, and a last norm that only its published weights know of."""
+    """The model that reads: word embeddings, layers, and a last norm that is in the published weights but unused."""
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()

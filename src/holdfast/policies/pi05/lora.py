@@ -7,14 +7,14 @@ from torch import nn
 
 from holdfast.core.errors import HoldfastError
 
-# Matrices of all layers, of what reads and of what acts.
+# Matrices of all layers: vision tower, language model and action expert.
 TARGETS = r".*layers\.\d+\.(self_attn\.(q|k|v|o|out)_proj|mlp\.(gate_proj|up_proj|down_proj|fc1|fc2))"
 
 
 def add_adapters(network: nn.Module, rank: int, frozen: torch.dtype) -> None:
     """Freeze a network in the given precision and put fp32 adapters beside its layers' matrices.
 
-    What is small and lies outside the layers (projections of actions and time) goes on learning as a whole.
+    The small projections of actions and time, outside the layers, are still trained in full.
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
@@ -30,7 +30,9 @@ def add_adapters(network: nn.Module, rank: int, frozen: torch.dtype) -> None:
             module.to(torch.float32 if ".lora_" in name else frozen)
     for parameter in small:
         parameter.requires_grad_(True)
-    last = network.get_submodule("paligemma_with_expert.paligemma.model.language_model.layers")[-1]  # type: ignore[index]
+    layers = network.get_submodule("paligemma_with_expert.paligemma.model.language_model.layers")
+    assert isinstance(layers, nn.ModuleList)
+    last = layers[-1]  # computes keys and values only
     for name, parameter in last.named_parameters():
         if "lora_" in name and not any(used in name for used in ("k_proj", "v_proj")):
             parameter.requires_grad_(False)

@@ -30,7 +30,7 @@ IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the en
 
 
 class Pi05FastPolicy(PreTrainedPolicy):
-    """pi0.5: a vision-language model whose keys and values a smaller transformer turns noise into actions by."""
+    """pi0.5: a small transformer turns noise into actions, attending to a vision-language model's keys and values."""
 
     config_class = Pi05FastConfig
     name = "pi05_fast"
@@ -46,7 +46,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         config.validate_features()
         self.config: Pi05FastConfig = config
         self.action_dim: int = config.action_feature.shape[0]
-        with torch.device(config.device or "cpu"):  # where it will live: billions of numbers are drawn
+        with torch.device(config.device or "cpu"):  # on its final device, because billions of numbers are drawn
             self.model = Pi05Network(config)
             self.model.start_at_random()
         if config.lora_rank:
@@ -79,7 +79,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         weights.write(weights.plain_state(self.model, state_dict), save_directory / weights.FILE)
 
     def train(self, mode: bool = True) -> Self:
-        """Training changes weights, so the copy that acts is dropped."""
+        """Training changes the weights, so the half-precision copy is dropped."""
         if mode:
             self._actor = None
         return super().train(mode)
@@ -89,12 +89,12 @@ class Pi05FastPolicy(PreTrainedPolicy):
         return (p for p in self.parameters() if p.requires_grad)
 
     def shard_blocks(self) -> list[nn.Module]:
-        """Parts that can be gathered one at a time where ranks share the weights."""
+        """Modules that are gathered one at a time where the weights are sharded over ranks."""
         return self.model.layers
 
     @property
     def noise_shape(self) -> tuple[int, int]:
-        """Shape of the noise one chunk flows out of: steps, padded dimensions."""
+        """Shape of a chunk's noise: steps, padded dimensions."""
         return self.config.chunk_size, self.config.max_action_dim
 
     def reset(self) -> None:
@@ -124,7 +124,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
 
     @torch.no_grad()
     def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
-        """Let a chunk of normalized actions flow out of noise.
+        """Predict a chunk of normalized actions.
 
         Args:
             batch: Pre-processed observation.
@@ -159,7 +159,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
     def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Images [B, cameras, 3, S, S] in [-1, 1], tokens, and which of them are words, if not all.
 
-        Cameras that a batch lacks are left out, which is what LeRobot's masking of empty ones amounts to.
+        Cameras that a batch lacks are left out. LeRobot masks them, which gives the same result.
         """
         cameras = [key for key in self.config.image_features if key in batch]
         if not cameras or OBS_LANGUAGE_TOKENS not in batch:

@@ -1,4 +1,4 @@
-"""pi0.5: images and words become keys and values; noise becomes actions by following a velocity that looks at them."""
+"""The network of pi0.5: the velocity by which noise becomes actions, given images and words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.policies.pi05.recompute import RecomputePlan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
 START_STD = 0.02  # of random weights, as in Gemma
-# Matrices whose result a layer adds to what it was given.
+# Matrices whose result a layer adds to its input.
 ADDED = ("o_proj.weight", "out_proj.weight", "down_proj.weight", "fc2.weight")
-SHAPES = 64  # compiled at most, of every kind of layer: lengths of prompts, sizes of batches
+SHAPES = 64  # compiled variants of each kind of layer at most: lengths of prompts, sizes of batches
 
 
 class Prefix(NamedTuple):
-    """What was read: every layer's keys and values [B, length, 1, head_dim], and how much of them is real."""
+    """Every layer's keys and values [B, length, 1, head_dim], and which of their tokens are real."""
 
     memories: list[tuple[Tensor, Tensor]]
     counts: Tensor
@@ -67,17 +67,17 @@ class Pi05Network(nn.Module):
 
     @property
     def layers(self) -> list[nn.Module]:
-        """All layers: what is compiled, sharded and computed twice as one."""
+        """All layers. Each is compiled, sharded and recomputed as a unit."""
         return [*self.vision.layers, *self.language.layers, *self.expert.layers]
 
     def compile_layers(self) -> None:
-        """Let every layer be compiled when it is first called; layers of a kind share what was compiled."""
+        """Compile every layer at its first call; layers of one kind share the compiled code."""
         torch._dynamo.config.recompile_limit = max(SHAPES, torch._dynamo.config.recompile_limit)
         for layer in self.layers:
             layer.compile(dynamic=False)
 
     def start_at_random(self) -> None:
-        """Weights for a start from nothing: every layer begins by passing on what it is given, its gates open."""
+        """Initialize the weights. Expert layers start with zero scale and shift and open gates."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
                 nn.init.normal_(module.weight, std=START_STD)
@@ -85,13 +85,13 @@ class Pi05Network(nn.Module):
                 nn.init.zeros_(module.bias)
         for stack in (self.vision.layers, self.language.layers, self.expert.layers):
             for name, weight in stack.named_parameters():
-                if name.endswith(ADDED):  # so that the sum over all layers stays moderate
+                if name.endswith(ADDED):  # so that the sum over all layers does not grow with their number
                     weight.data.div_(math.sqrt(2 * len(stack)))
         for module in self.modules():
             if isinstance(module, TimedNorm):
                 nn.init.zeros_(module.dense.weight)
                 module.dense.bias.data.chunk(3)[2].fill_(1.0)
-        # As large as what the layers add to it, or the noisy actions drown.
+        # As large as what the layers add; else the noisy actions would be lost in it.
         nn.init.normal_(self.action_in_proj.weight, std=self.config.max_action_dim**-0.5)
 
     def read(self, images: Tensor, tokens: Tensor, words: Tensor | None) -> Prefix:
@@ -123,8 +123,8 @@ class Pi05Network(nn.Module):
         return Prefix(memories, counts, real)
 
     def velocity(self, prefix: Prefix, noisy: Tensor, time: Tensor) -> Tensor:
-        """Where noisy actions [B, chunk, max_action_dim] flow at time [B], from 1 (noise) to 0 (actions); fp32."""
-        with torch.autocast(noisy.device.type, enabled=False):  # small, and the ends of the road: exact
+        """Velocity of noisy actions [B, chunk, max_action_dim] at time [B], from 1 (noise) to 0 (actions); fp32."""
+        with torch.autocast(noisy.device.type, enabled=False):  # small, and they read and write the actions: kept exact
             x = self.action_in_proj(noisy.float())
             moment = F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(self._embed_time(time)))))
         by = waves(prefix.counts[:, None] + torch.arange(x.shape[1], device=x.device), self.config.head_dim)
@@ -143,7 +143,7 @@ class Pi05Network(nn.Module):
         return (self.velocity(prefix, blend, time) - (noise - actions)).square()
 
     def act(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
-        """Let actions [B, chunk, max_action_dim] flow out of noise in Euler steps."""
+        """Integrate from noise to actions [B, chunk, max_action_dim] in Euler steps."""
         prefix = self.read(images, tokens, words)
         steps, x = self.config.num_inference_steps, noise
         for step in range(steps):
@@ -152,7 +152,7 @@ class Pi05Network(nn.Module):
         return x
 
     def _embed_time(self, time: Tensor) -> Tensor:
-        """Waves of the time, in double precision: the fastest turns 250 times a unit."""
+        """Sines and cosines of the time, in double precision because the fastest has 250 periods per unit."""
         config = self.config
         share = torch.linspace(0, 1, config.expert_width // 2, dtype=torch.float64, device=time.device)
         period = config.min_period * (config.max_period / config.min_period) ** share

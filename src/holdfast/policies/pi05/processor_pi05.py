@@ -1,4 +1,4 @@
-"""From a dataset's batch, or a robot's observation, to what pi0.5 reads, and back to commands."""
+"""Processors of `pi05_fast`: from a batch or an observation to what it reads, and from its outputs to actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.policies.device import send
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
 
-# Lower edges of the 256 bins of a normalized state, as LeRobot and openpi have them.
+# Lower edges of the 256 bins of a normalized state, as in LeRobot and openpi.
 BINS = np.linspace(-1, 1, 256 + 1)[:-1]
 
 
@@ -44,7 +44,7 @@ def load_tokenizer(name: str) -> Any:
 
 
 def prompts(tasks: list[str], state: np.ndarray | None) -> list[str]:
-    """The texts pi0.5 was trained on: with the state's bins, or the instruction alone."""
+    """Prompts as pi0.5 was trained on them: instruction and binned state, or the instruction alone."""
     clean = [task.strip().replace("_", " ").replace("\n", " ") for task in tasks]
     if state is None:
         return [f"{task}\n" for task in clean]
@@ -57,9 +57,9 @@ def prompts(tasks: list[str], state: np.ndarray | None) -> list[str]:
 class Pi05PromptProcessorStep(ProcessorStep):
     """Writes every sample's prompt as tokens and a mask of the real ones.
 
-    In training, prompts of one length stay as they are, without a mask; others are padded to a multiple of `bucket`. An
-    observation without actions is padded to the full length: what a robot is told must not depend on the prompts of
-    the others in its batch, not even in the last bit.
+    In training, prompts of one length stay as they are, without a mask; others are padded to a multiple of `bucket`.
+    Observations without actions are padded to the full length, so that an answer does not depend on the other prompts
+    of its batch, not even in the last bit.
     """
 
     tokenizer_name: str = PALIGEMMA
@@ -97,7 +97,7 @@ class Pi05PromptProcessorStep(ProcessorStep):
         return out
 
     def _tokenize(self, texts: list[str]) -> list[list[int]]:
-        if self.state_in_prompt:  # hardly any text comes twice
+        if self.state_in_prompt:  # hardly any prompt occurs twice
             return self._encode(texts)
         new = sorted(set(texts) - self._known.keys())
         if new:

@@ -1,7 +1,7 @@
-"""Which layers compute their activations twice, so that a batch fits into the memory that is there.
+"""Which layers recompute their activations in the backward pass, so that a batch fits into the GPU's memory.
 
-A layer that is computed again in the backward pass keeps nothing but its input. That costs a third of its time, so only
-as many layers do it as the memory asks for: Gemma's first, whose activations are the largest, then the vision tower's.
+A layer that recomputes keeps only its input. That costs a third of its time, so no more layers do it than necessary:
+Gemma's first, whose activations are the largest, then the vision tower's.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from torch.utils.checkpoint import checkpoint
 
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 
-# fp32 weight, gradient, two moments and the moving average: what training holds per parameter, also after a resume.
+# What training holds per parameter, also after a resume: fp32 weight, gradient, two moments and the moving average.
 BYTES_PER_PARAMETER = 20
-# Layers' worth of activations that the backward pass of one takes: its own, computed again, and their gradients. Seen
-# on a GPU with adapters, every layer computed twice: 0.73 GiB a row of four cameras and 200 tokens in all.
+# The backward pass of one layer takes as much memory as so many layers' activations: its own, recomputed, and their
+# gradients. Measured on a GPU with adapters and every layer recomputed: 0.73 GiB a row of four cameras and 200 tokens.
 BACKWARD = 4
-# Left to what is not counted here: kernels, fragments.
+# Share of the memory left for what is not counted here: kernels, fragmentation.
 SPARE = 0.06
 
 
 @dataclass(frozen=True)
 class RecomputePlan:
-    """How many layers, from the first on, are computed twice."""
+    """How many layers, from the first on, recompute."""
 
     language: int
     vision: int
 
 
 def run(layer: nn.Module, again: bool, *inputs: Any) -> Any:
-    """Call a layer, keeping its activations or not."""
+    """Call a layer; `again`: its activations are recomputed instead of kept."""
     if again and torch.is_grad_enabled():
         return checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
     return layer(*inputs)
 
 
 def plan(config: Pi05FastConfig, model: nn.Module, rows: int, cameras: int, words: int) -> RecomputePlan:
-    """The fewest layers computed twice that let a batch fit.
+    """The fewest layers that have to recompute for a batch to fit.
 
     Args:
-        config: Sizes, and whether the choice is free.
-        model: Its parameters say what else lies in memory.
+        config: Sizes, and the user's choice of `recompute`.
+        model: Its parameters take memory too.
         rows: Samples of a (micro-)batch.
         cameras: Images of a sample.
         words: Tokens of the padded prompt.
@@ -75,7 +75,7 @@ def choose(config: Pi05FastConfig, free: float, rows: int, cameras: int, words: 
 
 
 def costs(config: Pi05FastConfig, rows: int, cameras: int, words: int) -> tuple[tuple[int, int], tuple[int, int], int]:
-    """Bytes a layer keeps, all and only its input, of Gemma and of the vision tower; and what a backward pass takes."""
+    """Bytes a layer keeps, in full and its input alone, of Gemma and the vision tower; and those of a backward pass."""
     images = rows * cameras * config.image_tokens
     tokens = images + rows * words
     language = layer_bytes(tokens, config.width, config.mlp_dim, config.heads * config.head_dim)
@@ -85,7 +85,7 @@ def costs(config: Pi05FastConfig, rows: int, cameras: int, words: int) -> tuple[
 
 
 def layer_bytes(tokens: int, width: int, inner: int, attended: int, gated: bool = True) -> int:
-    """Bytes a layer keeps in bf16: inputs of its norms and matrices, queries, attention's result, the inner values."""
+    """Bytes a layer keeps in bf16: inputs of its norms and matrices, queries, attention outputs, inner values."""
     return 2 * tokens * (4 * width + 2 * attended + (3 if gated else 2) * inner)
 
 

@@ -1,4 +1,4 @@
-"""The border to LeRobot's own `pi05`: start from a folder it saved, and write one it loads."""
+"""Exchange with LeRobot's own `pi05`: start from a folder it saved, and write a folder it loads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.policies.pi05.weights import FILE
 
 CONFIG, PRE = "config.json", "policy_preprocessor.json"
 OURS = "pi05_fast"
-# Of a stock config these say where and how it ran, not what it computes; its features come with the dataset.
+# Keys of a stock config that are not taken over: where and how it ran, and features, which come from the dataset.
 LEFT = {"type", "device", "input_features", "output_features", "normalization_mapping", "pretrained_path", "repo_id"}
 
 
@@ -31,7 +31,7 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
     Args:
         path: Where the weights are.
         options: What the user set, by field.
-        cameras: Keys of the dataset's cameras. Where the folder knows the same, they keep its order.
+        cameras: Keys of the dataset's cameras. If the folder has the same ones, its order is kept.
     """
     stored = _read_config(path)
     if stored.get("type") == OURS:
@@ -53,7 +53,7 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
 
 
 def write_stock(folder: Path, output: Path) -> None:
-    """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights, described in other words."""
+    """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights with another config."""
     config = PreTrainedConfig.from_pretrained(folder, cli_overrides=["--device=cpu"])
     if config.type != OURS:
         raise HoldfastError(
@@ -62,7 +62,7 @@ def write_stock(folder: Path, output: Path) -> None:
     if not config.state_in_prompt:
         raise HoldfastError(
             f"{folder} was trained without the state in its prompt (--policy.state_in_prompt=false). LeRobot's pi05 "
-            "always writes it there, so it would act on prompts never seen. Load the folder with pi05_fast."
+            "always writes it there and would act on prompts it was never trained on. Load the folder with pi05_fast."
         )
     shared = {field.name for field in fields(PI05Config)} & {field.name for field in fields(Pi05FastConfig)}
     stock = PI05Config(**{name: getattr(config, name) for name in shared})
@@ -96,7 +96,7 @@ def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
 
 
 def _read_config(path: str) -> dict[str, Any]:
-    """What a folder or hub id says about itself; openpi's say nothing that is needed."""
+    """The config in a folder or at a hub id; empty for openpi's, which have none that is needed."""
     local = Path(path)
     if local.is_file():
         local = local.parent

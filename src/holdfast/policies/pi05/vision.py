@@ -1,4 +1,4 @@
-"""SigLIP: one image becomes a grid of tokens. Names of modules are those of the published weights."""
+"""SigLIP: turns an image into a grid of tokens. Modules are named as in the published weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EPSILON = 1e-6
 
 
 def named(**children: nn.Module) -> nn.Module:
-    """A module that does nothing but give its children the names they have in published weights."""
+    """A module that only gives its children the names they have in published weights."""
     parent = nn.Module()
     for name, child in children.items():
         parent.add_module(name, child)
@@ -19,7 +19,7 @@ def named(**children: nn.Module) -> nn.Module:
 
 
 class VisionAttention(nn.Module):
-    """Every place of an image looks at every other."""
+    """Attention between all patches of an image."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class VisionLayer(nn.Module):
 
 
 class VisionEmbeddings(nn.Module):
-    """Patches of pixels as tokens that know their places."""
+    """Embeddings of patches and their positions."""
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()
@@ -80,12 +80,12 @@ class VisionEmbeddings(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Cut images [N, 3, S, S] with values in [-1, 1] into tokens [N, places, width]."""
         x = self.patch_embedding(images).flatten(2).transpose(1, 2)
-        # In the precision of the computation: an fp32 sum would drag all layers along.
+        # In the precision of x: an fp32 sum would make all layers compute in fp32.
         return x + self.position_embedding.weight.to(x.dtype)
 
 
 class VisionTower(nn.Module):
-    """All of SigLIP that pi0.5 uses."""
+    """The part of SigLIP that pi0.5 uses."""
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()

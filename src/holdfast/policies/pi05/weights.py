@@ -1,9 +1,8 @@
 """pi0.5's weights as files: what LeRobot and openpi publish, and what stock LeRobot's `pi05` reads.
 
-Module names are those of the published files, so nothing is renamed. Two matrices are special. PaliGemma's words are
-its output layer too, and files hold one or both; pi0.5 only embeds words, so they are kept once here and written as
-`lm_head`, from which LeRobot fills both. The expert's `lm_head` is never used: it is passed over in reading, and zeros
-are written, because stock LeRobot insists on it.
+Modules are named as in the published files. Two matrices are special. PaliGemma's word embeddings are its output layer
+too, and files hold one or both; here they are kept once and written as `lm_head`, from which LeRobot fills both. The
+expert's `lm_head` is never used: reading skips it, and zeros are written, because stock LeRobot requires it.
 """
 
 from __future__ import annotations
@@ -73,11 +72,11 @@ def write(state: dict[str, Tensor], file: Path) -> None:
 
 @torch.no_grad()
 def plain_state(network: nn.Module, gathered: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """The network's weights by published name, as if it had never had adapters: what they learned is merged.
+    """The network's weights by published name, with adapters merged into them.
 
     Args:
         network: The network.
-        gathered: Its state dict, where its own tensors are only shards of it.
+        gathered: Its whole state dict, if the network itself holds only shards.
     """
     every = network.state_dict() if gathered is None else gathered
     state = _without_adapters(every)
@@ -89,7 +88,7 @@ def plain_state(network: nn.Module, gathered: dict[str, Tensor] | None = None) -
 
 
 def _without_adapters(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Adapters have wrapped some of the modules, and have weights of their own."""
+    """Published names without the wrappers that adapters put around modules, and without the adapters' weights."""
     return {key.replace(".base_layer.", "."): value for key, value in state.items() if ".lora_" not in key}
 
 

@@ -90,7 +90,7 @@ def gather(policy: nn.Module, ranks: Ranks) -> None:
 class Objective:
     """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks.
 
-    On a GPU the kernels of a small policy are recorded, if it says that they are always the same.
+    On a GPU they are one CUDA graph if the policy says that it can be captured.
     """
 
     def __init__(self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks) -> None:
@@ -99,10 +99,10 @@ class Objective:
         self._replicas: Any = None  # made with the first micro-batch
         self._device, precision = device.split(":")[0], config.optim.precision
         self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
-        self._recorded: GraphedLoss | None = None
+        self._graphed: GraphedLoss | None = None
         whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
-        if whole and self._device == "cuda" and adapter.recordable:
-            self._recorded = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
+        if whole and self._device == "cuda" and adapter.cuda_graphable:
+            self._graphed = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(
         self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: BatchSlice, last: bool
@@ -115,8 +115,8 @@ class Objective:
         if self._replicates and self._replicas is None:
             self._replicas = self._replicate(batch, active)
         torch.manual_seed(seed)
-        if self._recorded:
-            return self._recorded.learn(self._learn, batch, active, share, part)
+        if self._graphed:
+            return self._graphed.learn(self._learn, batch, active, share, part)
         with self._replicas.no_sync() if self._replicas and not last else nullcontext():
             return self._learn(batch, active, share, part)
 
