@@ -62,7 +62,7 @@ class Server:
     def start(self):
         self.process = subprocess.Popen(self.command, env=os.environ, stdout=subprocess.PIPE, text=True)
         self.said = self.process.stdout.readline()
-        for _ in range(200):
+        for _ in range(1200):  # a minute
             try:
                 urllib.request.urlopen(f"{self.address}/api/hello", timeout=2).close()
                 return self

@@ -10,7 +10,7 @@ from scoring_runs import Server, make_run
 from holdfast.runs.trials import Trials
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture

@@ -436,7 +436,7 @@ def test_a_killed_build_leaves_no_process_behind_and_goes_on(shelf, tmp_path, bu
     script.write_text(DYING.format(dataset=str(shelf.dataset), root=str(shelf.root)))
     process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
     assert process.wait() == -signal.SIGKILL
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while alive(process.pid):
         assert time.monotonic() < deadline, "a worker outlived the builder"
         time.sleep(0.05)

@@ -102,7 +102,7 @@ def test_a_video_plays(opened):
     video = tab.locator("video").first
     video.scroll_into_view_if_needed()
     video.evaluate("video => video.play()")
-    tab.wait_for_function("() => document.querySelector('video').currentTime > 0.2", timeout=10_000)
+    tab.wait_for_function("() => document.querySelector('video').currentTime > 0.2", timeout=60_000)
     assert video.evaluate("video => video.videoWidth") == 64
 
 

@@ -127,7 +127,7 @@ def other_process(path):
 def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path):
     path = tmp_path / "mine"
     with RunFolder(path, print).locked(), other_process(path) as second:
-        assert "Another process is training in" in second.communicate(timeout=60)[0]
+        assert "Another process is training in" in second.communicate(timeout=120)[0]
     with other_process(path) as second:
         assert second.stdout.readline() == "got it\n"
         with pytest.raises(HoldfastError, match="Another process"), RunFolder(path, print).locked():
