@@ -8,11 +8,16 @@ bin=$1
 names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyyaml-include gymnasium farama-notifications
   cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av jsonlines termcolor rich
   markdown-it-py mdurl pygments deepdiff mujoco mujoco-core glfw pyopengl jinja2 markupsafe matplotlib contourpy
-  cycler fonttools kiwisolver pyparsing transformers tokenizers regex peft accelerate psutil)
+  cycler fonttools kiwisolver pyparsing transformers tokenizers regex peft accelerate psutil filelock pydantic
+  pydantic-core annotated-types typing-inspection typing-extensions prometheus-client)
 rm -rf wheels && mkdir -p wheels
 "$bin/uv" export --quiet --frozen --no-dev --extra pi --no-hashes --no-emit-workspace >wheels/all.txt
 for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
 "$bin/python" -m pip install --quiet --no-deps --only-binary=:all: --no-compile --target wheels/site --requirement wheels/pack.txt
+# Never used there: stubs, documents and samples, debug symbols of extension modules, fontTools (figures as PDF).
+find wheels/site -name '*.pyi' -delete
+rm -rf wheels/site/{fontTools,bin,mujoco/doc,matplotlib/mpl-data/sample_data}
+command -v strip >/dev/null && find wheels/site -name '*.cpython-*.so' -exec strip --strip-debug {} +
 tar -C wheels -I 'xz -T0 -7' -cf wheels/site.tar.xz site && rm -r wheels/site
 
 mkdir wheels/gl
