@@ -1,13 +1,26 @@
-"""What MkDocs cannot do itself: write the help of every command into reference/commands.md."""
+"""What MkDocs cannot do itself: list the tutorials, and write the help of every command into reference/commands.md."""
 
 import contextlib
 import io
 import os
+from pathlib import Path
 from typing import Any
 
 from holdfast.cli import COMMANDS, main
 
 MARK = "<!-- the help of every command -->"
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """Every file of tutorials/ is in the navigation, after the first page; those that add something come last."""
+    names = sorted((path.name for path in Path(config.docs_dir, "tutorials").glob("*.md")), key=_add_last)
+    if names:
+        config.nav.insert(1, {"Tutorials": [f"tutorials/{name}" for name in names]})
+    return config
+
+
+def _add_last(name: str) -> tuple[bool, str]:
+    return name.startswith("add_"), name
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
