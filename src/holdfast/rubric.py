@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import Reached, Task, Trial
 
 _NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
 
@@ -50,6 +50,13 @@ def score_trial(task: Task, trial: Trial) -> float:
     if trial.task != task.name:
         raise HoldfastError(f"A trial of task {trial.task!r} cannot be scored with the rubric of {task.name!r}.")
     return score(task, trial.milestones, trial.penalties, trial.final)
+
+
+def score_reached(task: Task, reached: Reached) -> float:
+    """Score of an arena's episode, 0 to 100; plain success is all there is of a task without milestones."""
+    if not task.milestones:
+        return 100.0 if reached.final else 0.0
+    return score(task, reached.milestones, reached.penalties, reached.final)
 
 
 def _deductions(task: Task, penalties: Mapping[str, int]) -> float:

@@ -24,9 +24,9 @@ def ran(monkeypatch):
 
     def work(orders):
         for order in orders:
-            carried.append((order.stage, order.task, order.seed))
+            carried.append((order.stage, order.task.name, order.seed))
             yield Trial(
-                order.task,
+                order.task.name,
                 order.stage,
                 (),
                 source="twin",

@@ -7,17 +7,37 @@ import numpy as np
 import pytest
 from runs import twins
 
+from holdfast import arenas
+from holdfast.arenas.learned import LearnedPolicy
+from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial
-from holdfast.evaluate.rollout import Eyes, LocalLane, RemoteLane, TrialOrder, play
+from holdfast.evaluate.rollout import LocalLane, Needs, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
-from holdfast.twin.env import CellEnv
-from holdfast.twin.learned import Learned, load
-from holdfast.twin.scripted import expert, run
+from holdfast.policies.pilot import Pilot
 
 pytestmark = pytest.mark.sim
 CPU = Setup("cpu")
+TWIN = arenas.load("twin")
+
+
+def load(checkpoint, horizon=None):
+    return Pilot(checkpoint, TWIN.action, horizon=horizon)
+
+
+def begun(seed):
+    episode = ScoredEpisode(TWIN, catalog_task("press_button"))
+    episode.begin(seed, "standard")
+    return episode
+
+
+def run(episode, policy):
+    actions = []
+    while not episode.over and (action := policy.act()) is not None:
+        episode.step(action)
+        actions.append(action)
+    return actions
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +51,9 @@ def batch(checkpoint):
 
 
 def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder]:
-    made = TrialOrder(checkpoint.parents[2], checkpoint, 2, task, 0, "standard", "weights", "space", "horizon 16")
+    made = TrialOrder(
+        checkpoint.parents[2], checkpoint, 2, catalog_task(task), 0, "standard", "weights", "space", "horizon 16"
+    )
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
 
@@ -72,17 +94,17 @@ def test_horizon_cuts_the_answer(checkpoint):
 
 def test_lanes_and_processes_change_nothing(checkpoint, batch):
     some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
-    alone = [trial for order in some for trial in play(batch, [LocalLane()], iter([order]))]
+    alone = [trial for order in some for trial in play(batch, [LocalLane("twin")], iter([order]))]
     assert len({str(trial.normalization) for trial in alone}) == 1
-    assert twins(list(play(batch, [LocalLane() for _ in range(3)], iter(some)))) == twins(alone)
-    far = [RemoteLane() for _ in range(2)]
+    assert twins(list(play(batch, [LocalLane("twin") for _ in range(3)], iter(some)))) == twins(alone)
+    far = [RemoteLane("twin") for _ in range(2)]
     assert twins(list(play(batch, far, iter(some), RemoteLane.ready))) == twins(alone)
     for lane in far:
         lane.close()
 
 
 def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
-    slow, quick = LocalLane(), LocalLane()
+    slow, quick = LocalLane("twin"), LocalLane("twin")
 
     def ready(lanes):
         return [lane for lane in lanes if lane is quick] or [slow]
@@ -108,21 +130,19 @@ def test_ray_gives_the_same_trials(checkpoint):
 
 
 def test_watching_a_seed_shows_the_trial_that_was_scored(checkpoint):
-    env = CellEnv("press_button")
-    env.reset(1)
-    run(env, Learned(env, load(checkpoint), seed=1))
-    (trial,) = play(load(checkpoint), [LocalLane()], iter(orders(checkpoint, [1])))
-    own = env.trial(stage=2)
+    episode = begun(1)
+    run(episode, LearnedPolicy(episode, load(checkpoint), seed=1))
+    (trial,) = play(load(checkpoint), [LocalLane("twin")], iter(orders(checkpoint, [1])))
+    own = episode.trial(stage=2)
     assert (trial.milestones, trial.penalties, trial.seconds) == (own.milestones, own.penalties, own.seconds)
     assert trial == replace(own, run="small", policy="weights", normalization="space", notes="horizon 16")
 
 
 def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
-    env = CellEnv("press_button")
-    env.reset(3)
-    actions = run(env, expert(env, None))
-    lane = LocalLane()
-    lane.begin(orders(checkpoint, [3])[0], Eyes((32, 32), ("head",)))
+    episode = begun(3)
+    actions = run(episode, TWIN.policy("expert", episode.environment, None))
+    lane = LocalLane("twin")
+    lane.begin(orders(checkpoint, [3])[0], Needs((32, 32), ("head",), horizon=1000))
     seen = lane.result()
     assert isinstance(seen, Observation)
     assert seen.images["head"].shape == (32, 32, 3)
@@ -130,8 +150,8 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
     trial = lane.result()
     assert isinstance(trial, Trial)
     assert (trial.score, trial.source, trial.seed, trial.level) == (100.0, "twin", 3, "standard")
-    assert trial.seconds <= (len(actions) + 60) / 30 < env.task.max_steps / 30
-    assert list(trial.times) == [milestone.name for milestone in env.task.record.milestones]
+    assert trial.seconds <= (len(actions) + 60) / 30 < TWIN.max_steps("press_button") / 30
+    assert list(trial.times) == [milestone.name for milestone in episode.task.milestones]
     assert list(trial.times.values()) == sorted(trial.times.values())
     assert trial.times[trial.milestones[-1]] == pytest.approx(trial.seconds, abs=0.7)
 
@@ -139,8 +159,8 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
 def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path):
     import av
 
-    (plain,) = play(batch, [LocalLane()], iter(orders(checkpoint, [0])))
-    (filmed,) = play(batch, [LocalLane()], iter(orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4")))
+    (plain,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0])))
+    (filmed,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4")))
     assert replace(filmed, video="", run="small") == plain
     with av.open(str(tmp_path / filmed.video)) as video:
         stream = video.streams.video[0]

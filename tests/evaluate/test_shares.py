@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import catalog
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import SHARE, _shares
 
-ORDER = TrialOrder(Path("run"), Path("1"), 1, "stack_bowls", 0, "standard", "", "", "")
+ORDER = TrialOrder(Path("run"), Path("1"), 1, catalog.task("stack_bowls"), 0, "standard", "", "", "")
 
 
 @pytest.mark.parametrize(

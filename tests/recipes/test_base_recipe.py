@@ -14,9 +14,9 @@ from holdfast.norm.released import read_norm_stats
 from holdfast.policies import adapter as adapters
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.nano.network import NanoNetwork
-from holdfast.recipes.base import BaseConfig, collect, lay_out, make_base
 from holdfast.train.config import OptimConfig
 from holdfast.train.pretrain import PretrainConfig
+from holdfast.twin.skills.base import BaseConfig, collect, lay_out, make_base
 
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 SMALL = BaseConfig(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import arenas
 from holdfast.commands.flags import parse
 from holdfast.recipes import RECIPES
 from holdfast.recipes.recipe import flags
 from holdfast.train.config import TrainConfig
-from holdfast.twin.tasks import TASKS
 
 
 @pytest.fixture(params=RECIPES)
@@ -56,7 +56,7 @@ def test_one_command_records_all_tasks_with_all_cores():
 def test_the_quickstart_is_the_real_thing():
     recipe = RECIPES["quickstart"](Path("runs/quickstart"), seed=1)
     assert len(recipe.tasks) >= 3
-    assert set(recipe.tasks) <= set(TASKS)
+    assert set(recipe.tasks) <= set(arenas.load("twin").tasks)
     assert all(config.device == "cpu" and config.policy.path == "nano-base" for config in recipe.train)
     assert not any("--level" in command for part in recipe.parts(2) for command in part)  # standard
 

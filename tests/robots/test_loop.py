@@ -5,7 +5,7 @@ import pytest
 from fakes import BOTH, HOME, ONE, PAIR, FakeAnswerer, FakeClock, FakeKeys, FakeRobot, FakeThread
 
 from holdfast.core.errors import HoldfastError
-from holdfast.robots.action_queue import ActionQueue, check_horizon
+from holdfast.policies.action_queue import ActionQueue, check_horizon
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.client import UnansweredError
 from holdfast.robots.keys import NoKeys

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fakes import CAMERAS, HOME, ONE, PAIR, FakeAnswerer, FakeClock, FakeKeys, FakeRobot, FakeThread
 
-from holdfast import catalog
+from holdfast import arenas, catalog
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.robots.async_client import AsyncClient
@@ -37,7 +37,7 @@ def session(robot, answerer, book, task=BUTTON, keys=None, deadline=30.0, **chan
 
 @pytest.fixture(scope="module")
 def twin():
-    robot = Simulated("press_button", CAMERAS)
+    robot = Simulated(arenas.load("twin"), BUTTON, CAMERAS)
     yield robot
     robot.close()
 
@@ -217,7 +217,7 @@ def test_a_policy_computed_here_and_the_same_asked_over_the_network_move_the_twi
     here = InProcess(checkpoint, PAIR.names)
     about = here.connect()
     assert (about.answer_steps, about.cameras["head"]) == (16, (32, 32))
-    robot = Simulated("press_button", about.cameras)
+    robot = Simulated(arenas.load("twin"), BUTTON, about.cameras)
     ends = []
     for answerer in (here, _Echo(Pilot(checkpoint, PAIR.names))):
         robot.begin(0)
@@ -278,7 +278,7 @@ def test_the_command_runs_a_stage_of_a_run_in_the_twin(small_run, tmp_path, caps
         (["--server=ws://a", "--policy=b"], "not both"),
         (["--run=a", "--policy=b"], "not both"),
         (["--server=ws://a", "--robot=piper"], "needs --config"),
-        (["--server=ws://a", "--robot=piper", "--config=a", "--fast"], "--fast is for the twin"),
+        (["--server=ws://a", "--robot=piper", "--config=a", "--fast"], "--fast is for simulated robots"),
         (["--server=ws://a", "--robot=piper", "--config=a"], "operator at a terminal"),
         (["--server=ws://a", "--trials=0"], "--trials must be above 0"),
         (["--server=here"], "named like ws://"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast import arenas, catalog
 from holdfast.robots.simulated import Simulated
 from holdfast.twin.views import Views
 
@@ -16,7 +17,9 @@ def test_cameras_of_one_size_are_drawn_together(monkeypatch):
         return draw(self, data, cameras)
 
     monkeypatch.setattr(Views, "draw", noting)
-    robot = Simulated("press_button", {"head": (24, 32), "left_wrist": (16, 16), "front": (24, 32)})
+    robot = Simulated(
+        arenas.load("twin"), catalog.task("press_button"), {"head": (24, 32), "left_wrist": (16, 16), "front": (24, 32)}
+    )
     robot.begin(1)
     images = robot.observe().images
     assert {name: image.shape for name, image in images.items()} == {

@@ -11,6 +11,7 @@ import pytest
 from bundles import TASKS, make_trained, question, serving
 from websockets.exceptions import ConnectionClosed
 
+from holdfast import arenas
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Question
 from holdfast.embodiments import EMBODIMENTS
@@ -31,40 +32,39 @@ def based(tmp_path_factory):
 
 @pytest.mark.sim
 def test_an_episode_is_the_same_as_in_process(based):
-    from holdfast.twin.chunks import Chunks
-    from holdfast.twin.env import CellEnv
-    from holdfast.twin.learned import Learned
+    from holdfast.arenas.learned import LearnedPolicy, chunk_queue
+    from holdfast.arenas.scored_episode import ScoredEpisode
 
     own = Pilot(based.path, based.names)
-    env = CellEnv("press_button")
-    env.reset(3)
-    here, policy = [], Learned(env, own, seed=3)
-    while not env.over and (action := policy.act()) is not None:
+    episode = ScoredEpisode(arenas.load("twin"), catalog_task("press_button"))
+    episode.begin(3, "standard")
+    here, policy = [], LearnedPolicy(episode, own, seed=3)
+    while not episode.over and (action := policy.act()) is not None:
         here.append(action)
-        env.step(action)
-    trial = env.trial()
+        episode.step(action)
+    trial = episode.trial()
 
     with serving(based, Pilot(based.path, based.names)) as (port, _):
         client = openpi.WebsocketClientPolicy("127.0.0.1", port)
         cameras = client.get_server_metadata()["cameras"]
-        env.reset(3)
-        there, chunks, looks = [], Chunks(env), 0
-        while not (env.over or env.done):
-            if chunks.empty:
-                seen = env.observe((64, 64), cameras)
+        episode.begin(3, "standard")
+        there, queue, looks = [], chunk_queue(episode, own.horizon), 0
+        while not (episode.over or episode.done):
+            if queue.due:
+                seen = episode.environment.observe((64, 64), cameras)
                 asked = {"observation.state": seen.state, "images": seen.images, "seed": 3, "number": looks}
                 answer = client.infer({**asked, "prompt": catalog_task("press_button").instruction})
                 idle = ~answer["active"]
                 assert np.allclose(answer["actions"][:, idle], seen.state[idle], atol=1e-6)
-                chunks.put(answer["actions"])
+                queue.put(queue.step, answer["actions"])
                 looks += 1
-            there.append(chunks.take())
-            env.step(there[-1])
+            there.append(queue.take())
+            episode.step(there[-1])
         client._ws.close()
     assert looks > 10
     assert np.abs(np.array(here) - np.array(there)).max() < 1e-6
-    assert env.trial() == trial
-    env.close()
+    assert episode.trial() == trial
+    episode.close()
 
 
 def test_robots_with_tasks_of_one_and_two_arms_are_answered_as_if_alone(based):

@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from holdfast.core.records import Trial
+from holdfast.core.records import Reached
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Drivers, Expert, Scripts
 from holdfast.twin.scripted import run
 from holdfast.twin.task import TwinTask
 
-type Play = Callable[..., Trial]
+type Play = Callable[..., Reached]
 
 
 @cache
@@ -29,15 +29,15 @@ def env_of() -> Callable[[str], CellEnv]:
 
 @pytest.fixture
 def play() -> Play:
-    """`play(task, script, seed, level)`: the trial of a script, a function of the task and its drivers."""
+    """`play(task, script, seed, level)`: what a script reached, a function of the task and its drivers."""
 
     def attempt(
         task: str, script: Callable[[TwinTask, Drivers], Scripts], seed: int = 0, level: str = "standard"
-    ) -> Trial:
+    ) -> Reached:
         env = compiled(task)
         env.reset(seed, level)
         run(env, Expert(env.world, lambda drivers: script(env.task, drivers)))
-        return env.trial()
+        return env.reached()
 
     return attempt
 

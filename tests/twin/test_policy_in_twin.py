@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast import arenas
+from holdfast.arenas.demonstrate import RecordingOrder
+from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.cli import main
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.twin.demonstrate import RecordingOrder
-from holdfast.twin.env import CellEnv
 
 pytestmark = pytest.mark.slow
 TASK = "press_button"
@@ -25,7 +26,7 @@ TINY = [f"--policy.{name}={size}" for name, size in {**SIZES, "n_action_steps": 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory) -> Path:
     """The checkpoint of a tiny nano after a few steps on two recorded demonstrations."""
-    from holdfast.twin.record import record
+    from holdfast.arenas.record import record
 
     folder = tmp_path_factory.mktemp("trained")
     record([RecordingOrder(TASK, 2, "standard", 32, 32, 60)], folder, processes=1)
@@ -59,23 +60,25 @@ def test_watch_shows_it(checkpoint, tmp_path, capsys, which):
 
 
 def test_it_acts_by_chunks_holds_the_idle_arm_and_repeats_itself(checkpoint):
-    from holdfast.twin.learned import Learned, load
+    from holdfast.arenas.learned import LearnedPolicy
+    from holdfast.policies.pilot import Pilot
 
-    env, pilot = CellEnv(TASK), load(checkpoint)
+    twin = arenas.load("twin")
+    episode, pilot = ScoredEpisode(twin, twin.task(TASK)), Pilot(checkpoint, twin.action)
     looked: list[int] = []
     runs = []
     for _ in range(2):
-        env.reset(2)
-        policy = Learned(env, pilot, seed=1)
+        episode.begin(2, "standard")
+        policy = LearnedPolicy(episode, pilot, seed=1)
         real = policy._look
-        policy._look = lambda real=real: (looked.append(env.steps), real())[1]
+        policy._look = lambda real=real: (looked.append(episode.steps), real())[1]
         actions = []
         for _ in range(10):
             actions.append(policy.act())
-            env.step(actions[-1])
+            episode.step(actions[-1])
         runs.append(np.array(actions))
     assert looked == [0, 4, 8, 0, 4, 8], "n_action_steps is 4"
     assert np.array_equal(*runs)
     idle = ~EMBODIMENTS["piper_x_pair"].active(["left"])
-    assert np.allclose(runs[0][:, idle], env.world.home[idle], atol=1e-3)
+    assert np.allclose(runs[0][:, idle], episode.environment.world.home[idle], atol=1e-3)
     assert np.ptp(runs[0][:, ~idle], axis=0).max() > 0

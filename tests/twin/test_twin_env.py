@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.catalog import cameras, task
 from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Reached
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.embodiments import piper_x_ik as ik
 from holdfast.embodiments.piper_x import SIDES
@@ -89,12 +90,10 @@ def test_unknown_level_lists_the_valid_ones(env_of):
         env_of("press_button").reset(0, "hard")
 
 
-def test_trial_carries_the_seed_and_an_untouched_episode_scores_nothing(env_of):
+def test_an_untouched_episode_scores_nothing(env_of):
     env = env_of("press_button")
     env.reset(5, "wide")
-    trial = env.trial(stage=2)
-    assert (trial.task, trial.stage, trial.milestones, trial.final) == ("press_button", 2, (), False)
-    assert (trial.source, trial.level, trial.seed) == ("twin", "wide", 5)
+    assert env.reached() == Reached()
     assert env.score() == 0
 
 

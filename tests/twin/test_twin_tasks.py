@@ -9,12 +9,13 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from holdfast.arenas.scripted import score
 from holdfast.catalog import task as catalog_task
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
-from holdfast.twin.scripted import POLICIES, score
+from holdfast.twin.scripted import POLICIES
 from holdfast.twin.tasks import TASKS, task_class
 
 EVERY_TASK = pytest.mark.parametrize("task", TASKS)
@@ -36,7 +37,7 @@ def digest(task: str, seed: int, env: CellEnv | None = None) -> str:
         env.step(action)
         for values in (env.world.data.qpos, env.world.data.qvel, env.world.data.ctrl):
             found.update(values.tobytes())
-    return found.hexdigest() + str(env.trial())
+    return found.hexdigest() + str(env.reached())
 
 
 def mean(values: tuple[float, ...]) -> float:
@@ -53,13 +54,13 @@ def test_name_and_time_limit(task):
 @EVERY_TASK
 def test_expert_has_full_score(task):
     for level in ("nominal", "easy", "standard"):
-        assert score(task, "expert", level, range(1000, 1003)).scores == (100, 100, 100), level
+        assert score("twin", task, "expert", level, range(1000, 1003)).scores == (100, 100, 100), level
 
 
 @EVERY_TASK
 def test_doing_nothing_scores_nothing(task):
     for level in ("easy", "standard", "wide"):
-        assert score(task, "noop", level, range(2)).scores == (0, 0), level
+        assert score("twin", task, "noop", level, range(2)).scores == (0, 0), level
 
 
 @EVERY_TASK
@@ -90,18 +91,20 @@ def test_bars_of_the_expert(task):
     share = 0.96 if task in CLOTH else 0.99
     # Few seeds, to guard against regressions; `holdfast twin score --seeds A:B` measures the bars on hundreds.
     seeds = range(2000, 2003 if task in CLOTH else 2008)
-    assert score(task, "expert", "standard", seeds).full >= int(share * len(seeds))
-    assert score(task, "expert", "easy", seeds).full == len(seeds)
-    assert score(task, "expert", "standard", seeds, jitter=True).full >= int((share - 0.03) * len(seeds))
+    assert score("twin", task, "expert", "standard", seeds).full >= int(share * len(seeds))
+    assert score("twin", task, "expert", "easy", seeds).full == len(seeds)
+    assert score("twin", task, "expert", "standard", seeds, jitter=True).full >= int((share - 0.03) * len(seeds))
 
 
 @EVERY_TASK
 @pytest.mark.slow
 def test_bars_of_the_baselines(task):
     seeds = range(2000, 2010 if task in CLOTH else 2040)
-    assert mean(score(task, "blind", "standard", seeds).scores) <= 35
+    assert mean(score("twin", task, "blind", "standard", seeds).scores) <= 35
     if task not in NO_GRASP:
-        assert mean(score(task, "open-gripper", "standard", seeds[:10]).scores) <= OPEN_GRIPPER_MOST.get(task, 50)
+        assert mean(score("twin", task, "open-gripper", "standard", seeds[:10]).scores) <= OPEN_GRIPPER_MOST.get(
+            task, 50
+        )
 
 
 def scores_under_noise(env: CellEnv, deviation: float) -> list[float]:

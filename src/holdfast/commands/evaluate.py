@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from holdfast.runs.trials import Trials
 
 _HELP = """\
-Try every task a run has seen, after every stage, in the simulated cell: N trials a cell, the same layouts for every
-checkpoint. Trials go to RUN/trials.sqlite as they end; at the end the matrix of scores and AS, BWT and FWT are printed.
-Killed? Run the same command again: what is there is kept, and the rest gives the same trials. A later --trials 50 adds
-to 20 that are there. With the method joint there is one stage, with finetune each stage is tried on its own task.
+Try every task a run has seen, after every stage, in an arena, usually the twin: N trials a cell, the same layouts for
+every checkpoint. Trials go to RUN/trials.sqlite as they end; at the end the matrix of scores and AS, BWT and FWT are
+printed. Killed? Run the same command again: what is there is kept, and the rest gives the same trials. A later --trials
+50 adds to 20 that are there. With the method joint there is one stage, with finetune each stage is tried on its own
+task.
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
@@ -127,7 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     add("run", type=Path, metavar="RUN", help="folder that `holdfast train` wrote")
     add("--trials", type=int, default=20, help="of each cell (20); 0 runs none")
     add("--first-seed", type=int, default=0, help="layouts count up from this seed (0)")
-    add("--level", default="standard", help="how far objects stray: nominal, easy, standard, wide (standard)")
+    add("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
+    add("--level", help="how far objects stray: nominal, easy, standard, wide in the twin (standard)")
     add("--horizon", type=int, help="steps of a predicted chunk to carry out (as the policy was saved)")
     add("--width", type=float, help="stop a cell once its 95 %% interval is narrower than this many points")
     add("--videos", type=int, default=0, help="film the first so many trials of each cell (0)")

@@ -1,4 +1,4 @@
-"""`holdfast record`: expert demonstrations of the simulated cell as LeRobot datasets."""
+"""`holdfast record`: demonstrations of an arena's expert as LeRobot datasets."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast import catalog
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast import arenas, catalog
+from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
-from holdfast.twin.tasks import TASKS
 
 FIRST_SEED = 1_000_000
 _HELP = """\
-Record demonstrations of the twin's experts into LeRobot v3 datasets, OUTPUT/<task>, each with its own layout, tempo and
-paths. Only demonstrations of full score are kept. Killed? Run the same command again: it goes on where it stopped and
-ends with the same data. A finished recording is left as it is.
+Record demonstrations of the twin's experts, or of those of another arena that has some, into LeRobot v3 datasets,
+OUTPUT/<task>, each with its own layout, tempo and paths. Only demonstrations of full score are kept. Killed? Run the
+same command again: it goes on where it stopped and ends with the same data. A finished recording is left as it is.
 """
 _EXAMPLES = """\
 examples:
@@ -40,11 +39,12 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)}")
+    what.add_argument("--tasks", nargs="+", metavar="TASK", help="of " + ", ".join(arenas.load("twin").tasks))
     what.add_argument("--stream", help=f"all tasks of a stream: {', '.join(catalog.streams())}, or a .toml file")
+    parser.add_argument("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
     parser.add_argument("--episodes", type=int, required=True, help="demonstrations of each task")
     parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
-    parser.add_argument("--level", default="standard", help="how far objects stray: easy, standard, wide (standard)")
+    parser.add_argument("--level", help="how far objects stray: easy, standard, wide (standard)")
     parser.add_argument("--size", default="96", help="of the images, like 96 or 480x640, height first (96)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that simulate and render side by side")
     parser.add_argument(
@@ -52,9 +52,10 @@ def main(argv: list[str]) -> int:
     )
     args = parser.parse_args(argv)
     tasks = args.tasks or catalog.load_stream(args.stream, str(args.output)).names
+    arena = arenas.load(args.arena)
     for task in tasks:
-        if task not in TASKS:
-            raise unknown("task of the twin", task, TASKS)
+        arena.task(task)
+    args.level = arena.level(args.level)
     height, width = _size(args.size)
     for flag, value in (("episodes", args.episodes), ("processes", args.processes)):
         if value < 1:
@@ -65,14 +66,11 @@ def main(argv: list[str]) -> int:
 
 
 def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int) -> int:
-    from holdfast.twin.demonstrate import RecordingOrder
-    from holdfast.twin.record import record
-    from holdfast.twin.task import LEVELS
+    from holdfast.arenas.demonstrate import RecordingOrder
+    from holdfast.arenas.record import record
 
-    if args.level not in LEVELS:
-        raise unknown("level", args.level, LEVELS)
     console = Console(highlight=False)
-    orders = [RecordingOrder(task, args.episodes, args.level, height, width, args.seed) for task in tasks]
+    orders = [RecordingOrder(task, args.episodes, args.level, height, width, args.seed, args.arena) for task in tasks]
     with progress_bar(console) as bar:
         rows = {task: bar.add_task(task, total=args.episodes, note="") for task in tasks}
 

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from holdfast import arenas, catalog
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.embodiments import EMBODIMENTS
 
 if TYPE_CHECKING:
+    from holdfast.arenas.arena import Arena
     from holdfast.core.records import Task
     from holdfast.robots.async_client import AsyncClient
     from holdfast.robots.client import About, Answerer
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.robots.session import Book, Report, Session
     from holdfast.runs.run import FinishedStage, Run
 
-ROBOTS = ("twin", "piper")
+ROBOTS = (*arenas.ARENAS, "piper")
 _AHEAD = 4  # steps: 133 ms at 30 Hz
 _DEADLINE, _FAST_DEADLINE = 0.5, 60.0
 _SECONDS = 60.0
@@ -78,7 +81,7 @@ def main(argv: list[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.robot not in ROBOTS:
+    if args.robot not in ROBOTS and ":" not in args.robot:
         raise unknown("robot", args.robot, ROBOTS)
     if args.server and args.policy:
         raise HoldfastError("Give --server or --policy, not both.")
@@ -89,7 +92,7 @@ def _check(args: argparse.Namespace) -> None:
     if (args.robot == "piper") != (args.config is not None):
         raise HoldfastError("--robot piper needs --config FILE.toml, and only that; see docs/robots.md.")
     if args.robot == "piper" and args.fast:
-        raise HoldfastError("--fast is for the twin: a real robot has a clock.")
+        raise HoldfastError("--fast is for simulated robots: a real one has a clock.")
     if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
     for name in ("trials", "deadline", "seconds"):
@@ -111,14 +114,22 @@ def _stage(args: argparse.Namespace) -> tuple[Run | None, FinishedStage | None]:
     return run, found[number]
 
 
-def _task(args: argparse.Namespace, run: Run | None) -> Task:
-    from holdfast import catalog
-    from holdfast.twin.tasks import TASKS
+def _arena(args: argparse.Namespace) -> Arena | None:
+    """Where a simulated robot lives; None for a real one."""
+    return None if args.robot == "piper" else arenas.load(args.robot)
 
-    if args.robot == "twin" and args.task not in TASKS:
-        raise unknown("task of the twin", args.task, TASKS)
+
+def _names(args: argparse.Namespace) -> tuple[str, ...]:
+    """Of the robot's dimensions."""
+    arena = _arena(args)
+    return arena.action if arena else EMBODIMENTS["piper_x_pair"].names
+
+
+def _task(args: argparse.Namespace, run: Run | None) -> Task:
+    arena = _arena(args)
+    own = arena.task(args.task) if arena else None
     if run is None:
-        return catalog.task(args.task)
+        return own or catalog.task(args.task)
     known = {task.name: task for task in run.tasks}
     if args.task not in known:
         raise unknown(f"task of {args.run}", args.task, known)
@@ -130,11 +141,10 @@ def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer
 
     if args.server:
         return PolicyClient(args.server, _token(args.token_file))
-    from holdfast.embodiments import EMBODIMENTS
     from holdfast.policies.device import choose_device
 
     folder = stage.checkpoint if stage else args.policy
-    return InProcess(folder, EMBODIMENTS["piper_x_pair"].names, choose_device(args.device))
+    return InProcess(folder, _names(args), choose_device(args.device))
 
 
 def _token(file: Path | None) -> str:
@@ -146,9 +156,7 @@ def _token(file: Path | None) -> str:
 
 def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:
     """What a server says of itself must fit the robot, the task and the run."""
-    from holdfast.embodiments import EMBODIMENTS
-
-    names = EMBODIMENTS["piper_x_pair"].names
+    names = _names(args)
     if about.names != names:
         raise HoldfastError(f"The policy is for dimensions {list(about.names)}, the robot has {list(names)}.")
     if about.tasks and task.name not in about.tasks:
@@ -161,13 +169,12 @@ def _check_about(args: argparse.Namespace, about: About, task: Task, stage: Fini
 
 
 def _conduct(args: argparse.Namespace, about: About, task: Task) -> Conduct:
-    from holdfast.robots.action_queue import check_horizon
+    from holdfast.policies.action_queue import check_horizon
     from holdfast.robots.loop import Conduct
-    from holdfast.twin.cell import CONTROL_HZ
-    from holdfast.twin.tasks import task_class
 
     ahead = args.ahead if args.ahead is not None else 0 if args.fast else min(_AHEAD, about.answer_steps - 1)
-    given = task_class(task.name).max_steps / CONTROL_HZ if args.robot == "twin" else _SECONDS
+    arena = _arena(args)
+    given = arena.max_steps(task.name) / arena.rate if arena else _SECONDS
     return Conduct(
         task,
         check_horizon(args.horizon, ahead, about.answer_steps),
@@ -203,10 +210,12 @@ def _session(
     from holdfast.robots.session import Session
 
     robot: Robot
-    if args.robot == "twin":
+    arena = _arena(args)
+    if arena:
         from holdfast.robots.simulated import Simulated
 
-        robot, space = Simulated(conduct.task.name, about.cameras, args.level), Workspace()
+        robot = Simulated(arena, conduct.task, about.cameras, args.level)
+        space = Workspace() if arena.embodiment == EMBODIMENTS["piper_x_pair"] else None
     else:
         from holdfast.robots.lerobot_robot import read_pair
 
@@ -260,7 +269,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--robot", default="twin", help="twin, or piper (twin)")
+    add("--robot", default="twin", help="twin, another arena as package.module:Class, or piper (twin)")
     add("--config", type=Path, metavar="FILE", help="ports and cameras of the PiPER-X pair, a TOML file")
     add("--task", required=True, help="name of the task to attempt")
     add("--server", metavar="URL", help="policy server, like ws://127.0.0.1:8000")
@@ -272,7 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--operator", default=os.environ.get("USER", ""), help="who is watching (the user)")
     add("--trials", type=int, default=1, help="attempts (1)")
     add("--first-seed", "--first_seed", type=int, default=0, help="of the layouts in the twin, and of the noise (0)")
-    add("--level", default="standard", help="how far objects stray in the twin: nominal, easy, standard, wide")
+    add("--level", help="how far objects stray in the twin: nominal, easy, standard, wide (standard)")
     add("--horizon", type=int, metavar="H", help="steps of a chunk to carry out (all but those asked ahead)")
     add("--ahead", type=int, help=f"steps to ask before those are over ({_AHEAD}; 0 with --fast)")
     add("--deadline", type=float, help=f"seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")

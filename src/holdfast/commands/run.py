@@ -146,13 +146,11 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
 
 
 def _base(output: Path, dry_run: bool, console: Console) -> int:
-    from holdfast.recipes.base import BaseConfig, make_base
+    from holdfast.arenas.twin import make_base
 
-    config = BaseConfig()
-    if dry_run:
-        print(f"{config.episodes} episodes of the playground, {config.train.steps} steps, into {output}")
-        return 0
-    console.print(f"The base is in {make_base(config, output, console)}")
+    made = make_base(output, console, dry_run)
+    if not dry_run:
+        console.print(f"The base is in {made}")
     return 0
 
 

@@ -12,12 +12,11 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from holdfast import catalog
-from holdfast.core.errors import HoldfastError, unknown
-from holdfast.twin.tasks import TASKS
+from holdfast import arenas
+from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.twin.scripted import Tally
+    from holdfast.arenas.scripted import Tally
 
 _HELP = """\
 Run a scripted policy in the twin, one trial for each seed, and score it by the task's rubric.
@@ -38,6 +37,7 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast twin`."""
+    twin = arenas.load("twin")
     parser = argparse.ArgumentParser(
         prog="holdfast twin",
         description=_HELP,
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
     writing.add_argument("--out", type=Path, default=Path("docs"), help="folder to write to (docs)")
     writing.add_argument("--task", help="draw only this task's picture")
     for action, seeds in ((scoring, "0:20"), (drawing, "0")):
-        action.add_argument("--task", required=True, help=f"one of {', '.join(TASKS)}")
+        action.add_argument("--task", required=True, help=f"one of {', '.join(twin.tasks)}")
         action.add_argument(
             "--as", dest="policy", default="expert", help="expert, noop, blind or open-gripper (expert)"
         )
@@ -63,30 +63,22 @@ def main(argv: list[str]) -> int:
         action.add_argument("--seeds", default=seeds, help=f"one seed, or A:B for A to B - 1 ({seeds})")
         action.add_argument("--jitter", action="store_true", help="vary the motions as demonstrations are varied")
     args = parser.parse_args(argv)
-    if args.task is not None and args.task not in TASKS:
-        raise unknown("task", args.task, TASKS)
+    if args.task is not None:
+        twin.task(args.task)
     if args.action == "docs":
         return _docs(args)
-    _check(args)
+    twin.check_policy(args.policy)
+    twin.level(args.level)
     return _score(args) if args.action == "score" else _sheet(args)
 
 
-def _check(args: argparse.Namespace) -> None:
-    from holdfast.twin.scripted import POLICIES
-    from holdfast.twin.task import LEVELS
-
-    for kind, name, valid in (("policy", args.policy, POLICIES), ("level", args.level, LEVELS)):
-        if name not in valid:
-            raise unknown(kind, name, valid)
-
-
 def _score(args: argparse.Namespace) -> int:
-    from holdfast.twin.scripted import score
+    from holdfast.arenas.scripted import score
 
     seeds = _seeds(args.seeds)
     if args.processes < 1:
         raise HoldfastError(f"--processes must be at least 1, got {args.processes}.")
-    tally = score(args.task, args.policy, args.level, seeds, args.processes, args.jitter)
+    tally = score("twin", args.task, args.policy, args.level, seeds, args.processes, args.jitter)
     if args.json:
         found = {
             "task": args.task,
@@ -120,33 +112,20 @@ def _print(args: argparse.Namespace, tally: Tally) -> None:
 def _sheet(args: argparse.Namespace) -> int:
     from PIL import Image
 
-    from holdfast.twin.env import CellEnv
-    from holdfast.twin.scripted import POLICIES
-    from holdfast.twin.sheet import contact_sheet
+    from holdfast.arenas.twin import contact_sheet
 
     seed = _seeds(args.seeds)[0]
-    env = CellEnv(args.task, shadows=True)
-    env.reset(seed, args.level)
-    picture = contact_sheet(env, POLICIES[args.policy](env, seed if args.jitter else None), args.moments)
-    env.close()
+    picture = contact_sheet(args.task, args.policy, seed, args.level, args.jitter, args.moments)
     Image.fromarray(picture).save(args.out)
     print(f"wrote {args.out}")
     return 0
 
 
 def _docs(args: argparse.Namespace) -> int:
-    from holdfast.twin.docs import draw, overview, page
+    from holdfast.arenas.twin import write_task_page
 
-    pictures = args.out / "pictures"
-    names = [name for name in catalog.tasks() if name in TASKS]
-    for task in [args.task] if args.task else names:
-        draw(task, pictures / f"{task}.jpg")
-        print(f"wrote {pictures / task}.jpg")
-    drawn = [pictures / f"{name}.jpg" for name in names]
-    if all(picture.exists() for picture in drawn):
-        overview(drawn, pictures / "tasks.jpg")
-    (args.out / "tasks.md").write_text(page(names))
-    print(f"wrote {args.out / 'tasks.md'}")
+    for written in write_task_page(args.out, args.task):
+        print(f"wrote {written}")
     return 0
 
 

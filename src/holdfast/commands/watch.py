@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from holdfast.core.errors import HoldfastError, unknown
-from holdfast.twin.tasks import TASKS
+from holdfast import arenas
+from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.twin.env import CellEnv
-    from holdfast.twin.scripted import ScriptedPolicy
-    from holdfast.twin.watch import Moment
+    from holdfast.arenas.arena import ActingPolicy
+    from holdfast.arenas.scored_episode import ScoredEpisode
+    from holdfast.arenas.watch import Shown
 
 _HELP = """\
-Watch an episode in the simulated cell: all four cameras, and the rubric turning green (or red) as it goes. Who acts is
-the expert, another scripted policy (--as noop, blind or open-gripper), a trained policy (--policy), or whoever recorded
-a dataset (--dataset). Without --out the interactive viewer opens, where there is a screen.
+Watch an episode in an arena, usually the twin: all its cameras, and the rubric turning green (or red) as it goes. Who
+acts is the expert, another scripted policy (in the twin --as noop, blind or open-gripper), a trained policy (--policy),
+or whoever recorded a dataset (--dataset). Without --out the arena's viewer opens, where there is a screen.
 """
 _EXAMPLES = """\
 examples:
@@ -44,10 +44,11 @@ def main(argv: list[str]) -> int:
     who.add_argument("--as", dest="script", default="expert", help="a scripted policy (expert)")
     who.add_argument("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy")
     who.add_argument("--dataset", help="a recorded dataset, a folder or a hub id")
-    parser.add_argument("--task", help=f"one of {', '.join(TASKS)}")
+    parser.add_argument("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
+    parser.add_argument("--task", help="one of the arena's; in the twin: " + ", ".join(arenas.load("twin").tasks))
     parser.add_argument("--episode", type=int, default=0, help="of the dataset (0)")
     parser.add_argument("--seed", type=int, default=0, help="of the layout (0)")
-    parser.add_argument("--level", default="standard", help="how far objects stray: nominal, easy, standard, wide")
+    parser.add_argument("--level", help="how far objects stray: nominal, easy, standard, wide (standard)")
     parser.add_argument("--jitter", action="store_true", help="vary the expert's motions as demonstrations are varied")
     parser.add_argument("--device", default="cpu", help="where a trained policy computes: cpu or cuda (cpu)")
     parser.add_argument("--shadows", action="store_true", help="shadows and smooth edges, at ten times the time")
@@ -56,18 +57,24 @@ def main(argv: list[str]) -> int:
     _check(args)
     console = Console(highlight=False)
     if args.dataset:
-        return _recorded(args, console)
-    return _acted(args, console)
+        from holdfast.arenas.watch import recorded
+
+        _write(args, recorded(args.dataset, args.episode, args.arena), console)
+    else:
+        _act(args, console)
+    return 0
 
 
 def _check(args: argparse.Namespace) -> None:
+    arena = arenas.load(args.arena)
     if bool(args.task) == bool(args.dataset):
         raise HoldfastError("Say what to watch: --task NAME, or --dataset FOLDER, which knows its task.")
-    if args.task and args.task not in TASKS:
-        raise unknown("task of the twin", args.task, TASKS)
+    if args.task:
+        arena.task(args.task)
+        args.level = arena.level(args.level)
     if args.seed < 0:
         raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
-    if args.out is None and (args.dataset or not _has_screen()):
+    if args.out is None and (args.dataset or not arena.has_viewer or not _has_screen()):
         raise HoldfastError("There is no screen to show it on. Give --out VIDEO.mp4.")
     if args.out is not None and args.out.suffix != ".mp4":
         raise HoldfastError(f"--out must end in .mp4, got {args.out}.")
@@ -75,48 +82,39 @@ def _check(args: argparse.Namespace) -> None:
         raise HoldfastError(f"The folder {args.out.absolute().parent} does not exist.")
 
 
-def _recorded(args: argparse.Namespace, console: Console) -> int:
-    from holdfast.twin.watch import recorded_moments, write_video
+def _act(args: argparse.Namespace, console: Console) -> None:
+    from holdfast.arenas.scored_episode import ScoredEpisode
+    from holdfast.arenas.watch import acted, show
 
-    task, shown = recorded_moments(args.dataset, args.episode)
-    _close(args, console, write_video(args.out, task, shown))
-    return 0
-
-
-def _acted(args: argparse.Namespace, console: Console) -> int:
-    from holdfast.twin.env import CellEnv
-    from holdfast.twin.watch import moments, show, write_video
-
-    env = CellEnv(args.task, shadows=args.shadows or args.out is None)
-    env.reset(args.seed, args.level)
-    policy = _policy(args, env)
+    arena = arenas.load(args.arena)
+    episode = ScoredEpisode(arena, arena.task(args.task), shadows=args.shadows or args.out is None)
+    episode.begin(args.seed, args.level)
+    policy = _policy(args, episode)
     if args.out is None:
-        show(env, policy, console.print)
+        show(episode, policy, console.print)
     else:
-        _close(args, console, write_video(args.out, env.task.record, moments(env, policy, (240, 320))))
-    env.close()
-    return 0
+        _write(args, acted(episode, policy, (240, 320)), console)
+    episode.close()
 
 
-def _policy(args: argparse.Namespace, env: CellEnv) -> ScriptedPolicy:
+def _policy(args: argparse.Namespace, episode: ScoredEpisode) -> ActingPolicy:
+    arena = episode.arena
     if args.policy is not None:
-        from holdfast.twin.learned import Learned, load
+        from holdfast.arenas.learned import LearnedPolicy
+        from holdfast.policies.pilot import Pilot
 
-        return Learned(env, load(args.policy, args.device), args.seed)
-    from holdfast.twin.scripted import POLICIES
-
-    if args.script not in POLICIES:
-        raise unknown("scripted policy", args.script, POLICIES)
-    return POLICIES[args.script](env, args.seed if args.jitter else None)
+        return LearnedPolicy(episode, Pilot(args.policy, arena.action, args.device), args.seed)
+    arena.check_policy(args.script)
+    return arena.policy(args.script, episode.environment, args.seed if args.jitter else None)
 
 
-def _close(args: argparse.Namespace, console: Console, last: Moment) -> None:
-    said = ""
-    if last.trial is not None:
-        from holdfast import catalog, rubric
+def _write(args: argparse.Namespace, shown: Shown, console: Console) -> None:
+    from holdfast import rubric
+    from holdfast.arenas.watch import write_video
 
-        said = f", score {rubric.score_trial(catalog.task(last.trial.task), last.trial):.0f} of 100"
-    console.print(f"wrote {args.out}: {last.seconds:.1f} s{said}", soft_wrap=True)
+    last = write_video(args.out, shown)
+    score = "" if last.reached is None else f", score {rubric.score_reached(shown.task, last.reached):.0f} of 100"
+    console.print(f"wrote {args.out}: {last.seconds:.1f} s{score}", soft_wrap=True)
 
 
 def _has_screen() -> bool:

@@ -153,10 +153,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """What an episode has reached, as its judge saw it; the rubric turns it into a score.
+
+    `final` says whether the task's final condition holds. Where a task has no milestones it is plain success.
+    """
+
+    milestones: tuple[str, ...] = ()
+    penalties: dict[str, int] = field(default_factory=dict)
+    final: bool = False
+
+
+@dataclass(frozen=True)
 class Trial:
     """One attempt at a task by one checkpoint, whoever judged it.
 
-    `source` says who did: "twin", where `seed` and `level` name the layout, or "operator", with the operator's name.
+    `source` says who did: an arena's name ("twin"), where `seed` and `level` name the layout, or "operator", with the
+    operator's name.
     `times` holds the seconds from the start after which a milestone was first reached, also where it was lost again.
     `policy` and `normalization` are hashes of the weights and of the space the policy acted in; `video` is a path
     relative to the run's folder; `when` is in Unix time. A trial that is not `valid` (a cable came loose) never counts.

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast import arenas
+from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Matrix, Trial
+from holdfast.core.records import Matrix, Task, Trial
+from holdfast.data.lerobot.folder import IMAGES
 from holdfast.evaluate.cells import Cell
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.trials import Trials
-from holdfast.twin.task import LEVELS
-from holdfast.twin.tasks import TASKS
 
 WORKERS = ("processes", "ray")
 
@@ -26,7 +27,8 @@ class Choice:
 
     trials: int = 20
     first_seed: int = 0
-    level: str = "standard"
+    arena: str = "twin"
+    level: str | None = None  # the arena's default
     horizon: int | None = None
     width: float | None = None
     videos: int = 0
@@ -45,8 +47,7 @@ class Choice:
                 raise HoldfastError(f"--{name.replace('_', '-')} must be at least {lowest}, got {value}.")
         if self.width is not None and not 0 < self.width < 100:
             raise HoldfastError(f"--width must be between 0 and 100 points, got {self.width}.")
-        if self.level not in LEVELS:
-            raise unknown("level", self.level, LEVELS)
+        object.__setattr__(self, "level", arenas.load(self.arena).level(self.level))
         if self.workers not in WORKERS:
             raise unknown("--workers", self.workers, WORKERS)
 
@@ -54,6 +55,7 @@ class Choice:
 def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     """The cells to measure, with what an earlier start has measured of them."""
     _check_names(run, choice)
+    arena = arenas.load(choice.arena)
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
     wanted = [name for name in run.names if name in choice.tasks or not choice.tasks]
     seeds = range(choice.first_seed, choice.first_seed + choice.trials)
@@ -62,12 +64,9 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
         for task in wanted:
             if task not in stage.seen and not choice.unseen:
                 continue
-            if task not in TASKS:
-                raise HoldfastError(
-                    f"{task!r} is not a task of the twin, so only operators can try it. Name others with --tasks. "
-                    f"Valid: {', '.join(TASKS)}."
-                )
+            _check_fits(run, arena, stage, task)
             known = _known(trials, stage, task)
+            _check_arena(run, arena, known.values())
             _check_alike(run, choice, stage, known.values())
             scores = {seed: trial.score for seed, trial in known.items() if trial.valid and trial.score is not None}
             useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
@@ -104,6 +103,8 @@ def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
 
 
 def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOrder]:
+    tasks = {task.name: task for task in run.tasks}
+    assert choice.level is not None
     for cell in cells:
         stage, task = cell.stage, cell.task
         for seed in cell.left():
@@ -112,7 +113,7 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
                 run=run.path,
                 checkpoint=stage.checkpoint,
                 stage=stage.number,
-                task=task,
+                task=tasks[task],
                 seed=seed,
                 level=choice.level,
                 policy=stage.policy,
@@ -123,7 +124,7 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
 
 
 def _workers(run: Run, choice: Choice) -> Workers:
-    setup = Setup(choice.device, choice.horizon)
+    setup = Setup(choice.device, choice.horizon, choice.arena)
     return on_ray(setup) if choice.workers == "ray" else local(setup, run.stages[0].checkpoint, choice.processes)
 
 
@@ -137,9 +138,55 @@ def _check_names(run: Run, choice: Choice) -> None:
             raise unknown(f"finished stage of {run.path}", number, finished)
 
 
+def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None:
+    """The arena must have the run's task, score it in the words of the run's rubric, and have what the policy needs."""
+    if name not in arena.tasks:
+        raise HoldfastError(
+            f"{name!r} is not a task of the arena {arena.name!r}, so only operators can try it. Name others with "
+            f"--tasks, or another --arena. Valid: {', '.join(arena.tasks)}."
+        )
+    own = next(task for task in run.tasks if task.name == name)
+    _check_rubric(own, arena)
+    config = json.loads((stage.checkpoint / "policy" / "config.json").read_text())
+    dimensions = config["output_features"]["action"]["shape"][0]
+    if dimensions != len(arena.action):
+        raise HoldfastError(
+            f"The policy of {run.path} has actions of {dimensions} dimensions, the arena {arena.name!r} takes "
+            f"{len(arena.action)}: {', '.join(arena.action)}. Name the arena it was trained for with --arena."
+        )
+    cameras = [key.removeprefix(IMAGES) for key in config["input_features"] if key.startswith(IMAGES)]
+    for camera in cameras:
+        if camera not in arena.cameras:
+            raise unknown(f"camera of the arena {arena.name!r}", camera, arena.cameras)
+
+
+def _check_rubric(own: Task, arena: Arena) -> None:
+    """Scores need the same milestones and penalties; a run's task without milestones counts plain success."""
+    theirs = arena.tasks[own.name]
+    for word, has, gives in (
+        ("milestones", own.milestones, theirs.milestones),
+        ("penalties", own.penalties, theirs.penalties),
+    ):
+        names, given = ([part.name for part in parts] for parts in (has, gives))
+        if own.milestones and set(names) != set(given):
+            raise HoldfastError(
+                f"Task {own.name!r} was trained with the {word} {', '.join(names) or 'none'}, the arena {arena.name!r} "
+                f"judges {', '.join(given) or 'none'}: such scores would mean nothing. Train with the arena's rubric."
+            )
+
+
 def _known(trials: Trials, stage: FinishedStage, task: str) -> dict[int, Trial]:
     found = trials.all(task, stage.number)
     return {trial.seed: trial for trial in found if trial.seed is not None and trial.policy == stage.policy}
+
+
+def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
+    for trial in known:
+        if not trial.operator and trial.source != arena.name:
+            raise HoldfastError(
+                f"{run.path} has trials of {trial.task!r} in the arena {trial.source!r}, which are not averaged with "
+                f"those of {arena.name!r}. Name that arena, or move {run.trials} away to evaluate it anew."
+            )
 
 
 def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable[Trial]) -> None:

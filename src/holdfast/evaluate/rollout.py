@@ -1,4 +1,4 @@
-"""Trials in the twin: environments that look and act, and one policy that answers all of them at once.
+"""Trials in an arena: environments that look and act, and one policy that answers all of them at once.
 
 Every trial is a function of its order, the policy's weights and the kind of device. Layout and noise come from the
 seed, and a batch has the same number of rows however many environments there are (`policies/pilot.py`).
@@ -13,36 +13,33 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.catalog import task as catalog_task
+from holdfast import arenas
+from holdfast.arenas.board import board
+from holdfast.arenas.learned import chunk_queue
+from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.errors import HoldfastError
 from holdfast.core.film import Film
-from holdfast.core.observation import Observation
+from holdfast.core.observation import Observation, Question
 from holdfast.core.processes import end_with_parent
-from holdfast.core.records import Trial
-from holdfast.twin.board import board
-from holdfast.twin.cell import CONTROL_HZ
-from holdfast.twin.chunks import Chunks
-from holdfast.twin.env import CellEnv
+from holdfast.core.records import Task, Trial
 
 if TYPE_CHECKING:
     import numpy as np
 
     from holdfast.policies.pilot import Pilot
 
-_FILMED = ("head", "front")
-_FILM_SIZE = (240, 320)
-_FILM_STEP = 3  # control steps between two pictures
+_FILM_RATE = 10  # pictures a second, about: a whole number of control steps lies between two
 _FILM_QUALITY = 28
 
 
 @dataclass(frozen=True)
 class TrialOrder:
-    """One trial to run. `video` is a path relative to the run's folder, or empty."""
+    """One trial to run. `task` is the run's, with its rubric; `video` is relative to the run's folder, or empty."""
 
     run: Path
     checkpoint: Path
     stage: int
-    task: str
+    task: Task
     seed: int
     level: str
     policy: str
@@ -52,17 +49,18 @@ class TrialOrder:
 
 
 @dataclass(frozen=True)
-class Eyes:
-    """What a policy wants to see."""
+class Needs:
+    """What a policy wants to see, and how many actions of its answers are carried out."""
 
     size: tuple[int, int]
     cameras: tuple[str, ...]
+    horizon: int
 
 
 class Lane(Protocol):
     """A place where one trial after the other is run. What was asked for is fetched with `result`."""
 
-    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
+    def begin(self, order: TrialOrder, needs: Needs) -> None:
         """Start a trial."""
 
     def go(self, actions: np.ndarray) -> None:
@@ -73,47 +71,48 @@ class Lane(Protocol):
 
 
 class LocalLane:
-    """A lane in this process. It keeps the compiled cell of its last task."""
+    """A lane in this process. It keeps its last task open."""
 
-    def __init__(self) -> None:
-        self._env: CellEnv | None = None
+    def __init__(self, arena: str) -> None:
+        self._arena = arenas.load(arena)
+        self._episode: ScoredEpisode | None = None
         self._film: Film | None = None
 
-    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
-        """Reset the cell to the layout of the order."""
-        if self._env is None or self._env.task.name != order.task:
-            if self._env is not None:
-                self._env.close()
-            self._env = CellEnv(order.task)
-        self._order, self._eyes = order, eyes
-        self._env.reset(order.seed, order.level)
-        self._chunks = Chunks(self._env)
+    def begin(self, order: TrialOrder, needs: Needs) -> None:
+        """Reset the task to the layout of the order."""
+        self._order, self._needs = order, needs
+        episode = self._open(order)
+        episode.begin(order.seed, order.level)
+        self._queue = chunk_queue(episode, needs.horizon)
         if order.video:
             path = order.run / order.video
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._film = Film(path, CONTROL_HZ // _FILM_STEP, _FILM_QUALITY)
+            self._film_step = max(1, self._arena.rate // _FILM_RATE)
+            self._film = Film(path, self._arena.rate // self._film_step, _FILM_QUALITY)
             self._shoot()
 
     def go(self, actions: np.ndarray) -> None:
         """Step until the policy has to look again or the trial is over."""
-        assert self._env is not None
-        self._chunks.put(actions)
-        while not self._chunks.empty and not self._over:
-            self._env.step(self._chunks.take())
-            if self._film and (self._env.steps % _FILM_STEP == 0 or self._over):
+        assert self._episode is not None
+        self._queue.put(self._queue.step, actions)
+        while not (self._queue.due or self._over):
+            action = self._queue.take()
+            assert action is not None
+            self._episode.step(action)
+            if self._film and (self._episode.steps % self._film_step == 0 or self._over):
                 self._shoot()
 
     def result(self) -> Observation | Trial:
         """An observation as the policy wants it, or the finished trial."""
-        assert self._env is not None
+        assert self._episode is not None
         if not self._over:
-            return self._env.observe(self._eyes.size, self._eyes.cameras)
+            return self._episode.environment.observe(self._needs.size, self._needs.cameras)
         if self._film:
             self._film.close()
             self._film = None
         order = self._order
         return replace(
-            self._env.trial(order.stage),
+            self._episode.trial(order.stage),
             run=order.run.name,
             policy=order.policy,
             normalization=order.normalization,
@@ -121,31 +120,38 @@ class LocalLane:
             video=order.video,
         )
 
+    def _open(self, order: TrialOrder) -> ScoredEpisode:
+        if self._episode is None or self._episode.task != order.task:
+            if self._episode is not None:
+                self._episode.close()
+            self._episode = ScoredEpisode(self._arena, order.task)
+        return self._episode
+
     @property
     def _over(self) -> bool:
-        assert self._env is not None
-        return self._env.over or self._env.done
+        assert self._episode is not None
+        return self._episode.over or self._episode.done
 
     def _shoot(self) -> None:
-        assert self._env is not None
+        assert self._episode is not None
         assert self._film is not None
-        images = self._env.observe(_FILM_SIZE, _FILMED).images
-        self._film.add(board(self._env.task.record, images, self._env.trial(), self._env.seconds))
+        episode = self._episode
+        self._film.add(board(episode.task, {"": episode.environment.picture()}, episode.reached, episode.seconds))
 
 
 class RemoteLane:
     """A lane in a process of its own, so that many step at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, arena: str) -> None:
         context = get_context("spawn")
         self._pipe, far = context.Pipe()
-        self._process = context.Process(target=_serve, args=(far,), daemon=True)
+        self._process = context.Process(target=_serve, args=(far, arena), daemon=True)
         self._process.start()
         far.close()
 
-    def begin(self, order: TrialOrder, eyes: Eyes) -> None:
+    def begin(self, order: TrialOrder, needs: Needs) -> None:
         """Tell the other process to start a trial."""
-        self._pipe.send(("begin", (order, eyes)))
+        self._pipe.send(("begin", (order, needs)))
 
     def go(self, actions: np.ndarray) -> None:
         """Tell the other process to carry out actions."""
@@ -177,9 +183,9 @@ class RemoteLane:
 DIED = "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer --processes."
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, arena: str) -> None:
     end_with_parent()
-    lane = LocalLane()
+    lane = LocalLane(arena)
     while True:
         try:
             command, arguments = pipe.recv()
@@ -205,15 +211,13 @@ def play[L: Lane](
         orders: What to run.
         ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
     """
-    from holdfast.core.observation import Question
-
-    eyes = Eyes(pilot.size, tuple(pilot.cameras))
+    needs = Needs(pilot.size, tuple(pilot.cameras), pilot.horizon)
     free = list(lanes)
     busy: dict[L, tuple[TrialOrder, int]] = {}  # and how often it has looked
     while True:
         while free and (order := next(orders, None)) is not None:
             lane = free.pop(0)
-            lane.begin(order, eyes)
+            lane.begin(order, needs)
             busy[lane] = order, 0
         if not busy:
             return
@@ -225,7 +229,7 @@ def play[L: Lane](
                 free.append(lane)
                 yield found
             else:
-                looks[lane] = Question(catalog_task(order.task), found.state, found.images, order.seed, number)
+                looks[lane] = Question(order.task, found.state, found.images, order.seed, number)
                 busy[lane] = order, number + 1
         for lane, actions in zip(looks, pilot.answer(list(looks.values())), strict=True):
             lane.go(actions)

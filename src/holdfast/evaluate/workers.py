@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast import arenas
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import end_with_parent
 from holdfast.core.records import Trial
@@ -36,10 +37,11 @@ type Workers = Callable[[Iterator[TrialOrder]], Iterator[Trial]]
 
 @dataclass(frozen=True)
 class Setup:
-    """How policies run, the same for every worker."""
+    """How and where policies run, the same for every worker."""
 
     device: str
     horizon: int | None = None
+    arena: str = "twin"
 
 
 def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
@@ -53,9 +55,9 @@ def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
 
 
 def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Trial]:
-    """Orders of one checkpoint in this process, which keeps its policy and its compiled cells for the next."""
+    """Orders of one checkpoint in this process, which keeps its policy and its open tasks for the next."""
     pilot = _pilot(setup, orders[0].checkpoint)
-    return list(play(pilot, _lanes(pilot.rows), iter(orders)))
+    return list(play(pilot, _lanes(setup.arena, pilot.rows), iter(orders)))
 
 
 def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
@@ -76,7 +78,7 @@ def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Itera
 
 
 def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
-    lanes = [RemoteLane() for _ in range(min(processes, GPU_ROWS))]
+    lanes = [RemoteLane(setup.arena) for _ in range(min(processes, GPU_ROWS))]
     try:
         for checkpoint, its in groupby(orders, lambda order: order.checkpoint):
             yield from play(_pilot(setup, checkpoint), lanes, its, RemoteLane.ready)
@@ -136,14 +138,14 @@ def _handfuls(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOr
 
 @lru_cache(maxsize=1)  # a stage at a time
 def _pilot(setup: Setup, checkpoint: Path) -> Pilot:
-    from holdfast.twin.learned import load
+    from holdfast.policies.pilot import Pilot
 
-    return load(checkpoint, setup.device, setup.horizon)
+    return Pilot(checkpoint, arenas.load(setup.arena).action, setup.device, setup.horizon)
 
 
 @lru_cache(maxsize=1)
-def _lanes(number: int) -> list[LocalLane]:
-    return [LocalLane() for _ in range(number)]
+def _lanes(arena: str, number: int) -> list[LocalLane]:
+    return [LocalLane(arena) for _ in range(number)]
 
 
 def _begin_worker() -> None:
@@ -152,7 +154,7 @@ def _begin_worker() -> None:
     gc.disable()
     import torch
 
-    import holdfast.twin.learned  # noqa: F401
+    import holdfast.policies.pilot  # noqa: F401
 
     gc.freeze()
     gc.enable()

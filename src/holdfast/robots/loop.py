@@ -17,7 +17,7 @@ import numpy as np
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Task
-from holdfast.robots.action_queue import ActionQueue
+from holdfast.policies.action_queue import ActionQueue, IdleArms
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.client import UnansweredError
 from holdfast.robots.keys import GO, QUIT, Keys
@@ -105,7 +105,6 @@ class ControlLoop:
         self._robot, self._client, self._limits = robot, client, limits
         self._conduct, self._keys, self._see = conduct, keys, see
         self._clock, self._pace = clock, Pace(robot.rate, clock)
-        self._queue = ActionQueue(conduct.horizon, conduct.ahead)
         self._limited: Counter[str] = Counter()
         self._steps = self._asked = 0
 
@@ -131,7 +130,8 @@ class ControlLoop:
         seen = self._robot.observe()
         command = self._limits.start(seen.state)
         # Idle arms hold this pose. The latest measured one would let them creep down, because an arm sags a little.
-        start, arms = command.pose, self._conduct.task.arms
+        idle = IdleArms(self._robot.embodiment, command.pose, self._conduct.task.arms)
+        self._queue = ActionQueue(self._conduct.horizon, self._conduct.ahead, idle)
         for step in count():
             self._steps = step
             if (end := self._end()) is not None:
@@ -142,7 +142,6 @@ class ControlLoop:
             if wanted is None:
                 command = self._limits.hold(command, WAITED)
             else:
-                wanted = self._robot.embodiment.hold(wanted, start, arms)
                 command = self._limits.step(command, seen.state, wanted)
             self._robot.send(command.pose)
             self._limited.update(command.reasons.keys())

@@ -9,13 +9,13 @@ import numpy as np
 from holdfast import rubric
 from holdfast.core.errors import unknown
 from holdfast.core.observation import Observation
-from holdfast.core.records import Trial
+from holdfast.core.records import Reached
 from holdfast.twin import cell
 from holdfast.twin.task import LEVELS, Spread
 from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
 
-FULL = 100.0
+_SHOWN, _PICTURE = ("head", "front"), (240, 320)
 _SETTLE = 10  # control steps before the episode: objects are laid down a little above the table
 
 
@@ -41,7 +41,6 @@ class CellEnv:
         if level not in LEVELS:
             raise unknown("level", level, LEVELS)
         self.seed, self.level, self.steps = seed, level, 0
-        self.times: dict[str, float] = {}
         self.world.reset()
         self.task.place(Spread(np.random.default_rng(seed), level))
         self.world.settle(_SETTLE)
@@ -53,48 +52,27 @@ class CellEnv:
         self.task.after_step()
         self.scorer.update()
         self.steps += 1
-        for milestone in self.scorer.milestones:
-            self.times.setdefault(milestone, self.seconds)
 
     def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = cell.CAMERAS) -> Observation:
         """The measured state and, where a size (height, width) is given, what the cameras see."""
         return Observation(self.world.state(), self.world.render(cameras, *size) if size else {})
 
     @property
-    def seconds(self) -> float:
-        """Simulated time since the episode began."""
-        return self.steps / cell.CONTROL_HZ
-
-    @property
     def over(self) -> bool:
         """Whether the time is up."""
         return self.steps >= self.task.max_steps
 
-    def trial(self, stage: int = 0) -> Trial:
-        """The episode so far as a trial of stage `stage`."""
-        seen = self.scorer
-        return Trial(
-            task=self.task.name,
-            stage=stage,
-            milestones=seen.milestones,
-            penalties=seen.penalties,
-            final=seen.final,
-            source="twin",
-            seed=self.seed,
-            level=self.level,
-            times=dict(self.times),
-            seconds=self.seconds,
-            score=rubric.score(self.task.record, seen.milestones, seen.penalties, seen.final),
-        )
+    def reached(self) -> Reached:
+        """What the scorer has seen so far."""
+        return Reached(self.scorer.milestones, self.scorer.penalties, self.scorer.final)
 
     def score(self) -> float:
-        """The score of the episode so far, 0 to 100."""
-        return rubric.score(self.task.record, self.scorer.milestones, self.scorer.penalties, self.scorer.final)
+        """The score so far by the catalog's rubric, 0 to 100."""
+        return rubric.score_reached(self.task.record, self.reached())
 
-    @property
-    def done(self) -> bool:
-        """Whether the score is full, so that a policy has nothing left to do."""
-        return self.score() >= FULL
+    def picture(self) -> np.ndarray:
+        """The cell from above and from the front, side by side."""
+        return np.hstack(list(self.world.render(_SHOWN, *_PICTURE).values()))
 
     def close(self) -> None:
         """Free the renderers."""

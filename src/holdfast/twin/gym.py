@@ -104,13 +104,13 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
         return {"agent_pos": seen.state.astype(np.float32), "pixels": seen.images}
 
     def _info(self) -> dict[str, Any]:
-        trial = self._cell.trial()
+        reached = self._cell.reached()
         return {
             "is_success": self._score >= _FULL,
             "score": self._score,
-            "milestones": list(trial.milestones),
-            "penalties": dict(trial.penalties),
-            "final": trial.final,
+            "milestones": list(reached.milestones),
+            "penalties": dict(reached.penalties),
+            "final": reached.final,
             "seed": self._cell.seed,
         }
 

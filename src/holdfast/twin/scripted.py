@@ -1,20 +1,13 @@
-"""Scripted policies and their scores: the expert, and the baselines that must not succeed."""
+"""Scripted policies: the expert, and the baselines that must not succeed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from typing import Protocol
 
 import numpy as np
 
-from holdfast import rubric
-from holdfast.catalog import task as catalog_task
-from holdfast.core.errors import unknown
-from holdfast.core.records import Trial
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.expert import Expert
@@ -83,21 +76,6 @@ POLICIES: dict[str, Callable[[CellEnv, int | None], ScriptedPolicy]] = {
 }
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Scores of a scripted policy, one trial for each seed."""
-
-    trials: tuple[Trial, ...]
-    scores: tuple[float, ...]
-    milestones: dict[str, int]
-    penalties: dict[str, int]
-
-    @property
-    def full(self) -> int:
-        """How many trials have full score."""
-        return sum(score == 100 for score in self.scores)
-
-
 def run(env: CellEnv, policy: ScriptedPolicy) -> list[np.ndarray]:
     """Let a policy act until it is done or the time is up; returns what it did."""
     actions: list[np.ndarray] = []
@@ -105,50 +83,6 @@ def run(env: CellEnv, policy: ScriptedPolicy) -> list[np.ndarray]:
         env.step(action)
         actions.append(action)
     return actions
-
-
-def score(task: str, policy: str, level: str, seeds: Sequence[int], processes: int = 1, jitter: bool = False) -> Tally:
-    """Score a scripted policy on one trial for each seed; the number of processes changes nothing but the time.
-
-    Args:
-        task: Name of a task of the twin.
-        policy: One of `POLICIES`.
-        level: One of the levels of randomization.
-        seeds: One for each trial.
-        processes: How many run side by side.
-        jitter: Vary the expert's motions as demonstrations are varied.
-    """
-    if policy not in POLICIES:
-        raise unknown("scripted policy", policy, POLICIES)
-    shares = [list(seeds[k::processes]) for k in range(min(processes, len(seeds)))]
-    if len(shares) > 1:
-        with ProcessPoolExecutor(len(shares), get_context("spawn")) as pool:
-            jobs = [pool.submit(_trials, task, policy, level, share, jitter) for share in shares]
-            found = {seed: trial for job in jobs for seed, trial in job.result().items()}
-    else:
-        found = _trials(task, policy, level, list(seeds), jitter)
-    return _tally(task, [found[seed] for seed in seeds])
-
-
-def _trials(task: str, policy: str, level: str, seeds: list[int], jitter: bool) -> dict[int, Trial]:
-    env = CellEnv(task)
-    trials = {}
-    for seed in seeds:
-        env.reset(seed, level)
-        run(env, POLICIES[policy](env, seed if jitter else None))
-        trials[seed] = env.trial()
-    return trials
-
-
-def _tally(task: str, trials: list[Trial]) -> Tally:
-    record = catalog_task(task)
-    counted = [rubric.awarded(record, trial.milestones, trial.final) for trial in trials]
-    return Tally(
-        trials=tuple(trials),
-        scores=tuple(rubric.score_trial(record, trial) for trial in trials),
-        milestones={m.name: sum(m.name in names for names in counted) for m in record.milestones},
-        penalties={p.name: sum(min(t.penalties.get(p.name, 0), p.most) for t in trials) for p in record.penalties},
-    )
 
 
 @cache

@@ -19,10 +19,9 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
-from holdfast.core.processes import end_with_parent
-from holdfast.twin.demonstrate import RecordingOrder
-from holdfast.twin.recording_shards import (
+from holdfast import arenas
+from holdfast.arenas.demonstrate import RecordingOrder
+from holdfast.arenas.recording_shards import (
     FRAMES,
     finished_parts,
     join_parts,
@@ -32,7 +31,8 @@ from holdfast.twin.recording_shards import (
     seeds_of,
     write_json,
 )
-from holdfast.twin.tasks import task_class
+from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import end_with_parent
 
 _PATIENCE = 20  # demonstrations dropped before it matters that most are
 _since: Any = None  # in a worker process: how many demonstrations of each task all of them have kept and dropped
@@ -91,6 +91,8 @@ def record(
         processes: How many simulate and render side by side.
         report: Called after demonstrations of a task.
     """
+    for order in orders:
+        _check_order(order)
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
     missing = [work for work in works if not work.final.exists()]
     for work in works:
@@ -105,10 +107,18 @@ def record(
     return [_finish(work) for work in works]
 
 
+def _check_order(order: RecordingOrder) -> None:
+    arena = arenas.load(order.arena)
+    arena.task(order.task)
+    arena.level(order.level)
+    if "expert" not in arena.policies:
+        raise HoldfastError(f"The arena {arena.name!r} has no policy 'expert', so there is nobody to record.")
+
+
 def _finish(work: Work) -> Recording:
     notes = read_notes(work.final)
     if notes is None:
-        raise HoldfastError(f"{work.final} exists and is no recording of the twin. Choose another --output.")
+        raise HoldfastError(f"{work.final} exists and is no recording of an arena. Choose another --output.")
     _check_same(work.order, notes["order"], work.final)
     shutil.rmtree(work.folder, ignore_errors=True)
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
@@ -116,7 +126,7 @@ def _finish(work: Work) -> Recording:
 
 def _carry_out(works: list[Work], processes: int, report: Report) -> None:
     """Do all jobs of all recordings, those of the longest task first."""
-    works = sorted(works, key=lambda work: -task_class(work.order.task).max_steps)
+    works = sorted(works, key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
     queues = [work.next_jobs(row) for row, work in enumerate(works)]
     running: dict[Future[None], int] = {}
@@ -195,11 +205,12 @@ def _check_worth(order: RecordingOrder, kept: int, dropped: int) -> None:
     if dropped > max(_PATIENCE, kept):
         raise HoldfastError(
             f"The expert of {order.task} failed in {dropped} of {kept + dropped} layouts of level {order.level!r}; "
-            "there is too little to demonstrate. Try --level standard."
+            "there is too little to demonstrate. Try another --level."
         )
 
 
 def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> None:
+    begun = {"arena": "twin", **begun}  # recordings of earlier versions do not name it
     changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
     if changed:
         raise HoldfastError(

@@ -15,21 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.catalog import task as catalog_task
+from holdfast import arenas
+from holdfast.arenas.demonstrate import Demonstration, RecordingOrder, demonstrate
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected
 from holdfast.data.doctor.pictures import lost_frames
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, merge_datasets
-from holdfast.embodiments import EMBODIMENTS
-from holdfast.twin.cell import CAMERAS, CONTROL_HZ
-from holdfast.twin.demonstrate import Demonstration, RecordingOrder, demonstrate
 
 PART = 5  # seeds of a part; what a kill can cost each process, and the longest that others wait for the last one
 NOTES = Path("meta") / "recording.json"
 FRAMES = "frames"  # folder of images that are not encoded yet
 _SMALL = 224  # below this, an image's colours need its full resolution
-_ROBOT = EMBODIMENTS["piper_x_pair"]
 
 
 def missing_parts(order: RecordingOrder, work: Path) -> list[range]:
@@ -123,24 +120,26 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _open(order: RecordingOrder, folder: Path) -> Any:
+    arena = arenas.load(order.arena)
     return dataset_writer(
         folder,
-        fps=CONTROL_HZ,
-        names=_ROBOT.names,
-        cameras=CAMERAS,
+        fps=arena.rate,
+        names=arena.action,
+        cameras=arena.cameras,
         height=order.height,
         width=order.width,
-        robot=_ROBOT.name,
+        robot=arena.embodiment.name if arena.embodiment else arena.name,
         full_colour=min(order.height, order.width) < _SMALL,
     )
 
 
 def _encode(order: RecordingOrder, dataset: Any, demonstration: Demonstration) -> None:
-    shape = (len(demonstration.actions), len(CAMERAS), order.height, order.width, 3)
+    arena = arenas.load(order.arena)
+    shape = (len(demonstration.actions), len(arena.cameras), order.height, order.width, 3)
     frames = np.asarray(np.memmap(demonstration.frames, np.uint8, "r", shape=shape))
-    instruction = catalog_task(order.task).instruction
+    instruction = arena.task(order.task).instruction
     for state, action, views in zip(demonstration.states, demonstration.actions, frames, strict=True):
-        add_patiently(dataset, frame(instruction, state, action, dict(zip(CAMERAS, views, strict=True))))
+        add_patiently(dataset, frame(instruction, state, action, dict(zip(arena.cameras, views, strict=True))))
     dataset.save_episode()
     demonstration.frames.unlink()
 

@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.arenas.board import PANEL, board
+from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import Reached, Task
 from holdfast.data.generate import write_dataset
 from holdfast.embodiments import load
-from holdfast.twin.board import PANEL, board
-from holdfast.twin.demonstrate import RecordingOrder
 from holdfast.twin.docs import page
 from holdfast.twin.tasks import TASKS
 
+pytestmark = pytest.mark.sim
 IMAGES = {camera: np.full((240, 320, 3), 90, np.uint8) for camera in ("head", "front", "left_wrist", "right_wrist")}
 
 
@@ -35,9 +36,9 @@ def lit(picture: np.ndarray) -> tuple[int, int]:
 
 def test_board_lights_milestones_green_and_penalties_red():
     task = catalog_task("stack_bowls")
-    dark = board(task, IMAGES, Trial("stack_bowls", 0, (), {}, False), 0)
-    some = board(task, IMAGES, Trial("stack_bowls", 0, ("reached",), {}, False), 1)
-    more = board(task, IMAGES, Trial("stack_bowls", 0, ("reached", "lifted"), {"green_bowl_knocked": 1}, False), 2)
+    dark = board(task, IMAGES, Reached((), {}), 0)
+    some = board(task, IMAGES, Reached(("reached",), {}), 1)
+    more = board(task, IMAGES, Reached(("reached", "lifted"), {"green_bowl_knocked": 1}), 2)
     assert dark.shape == (480, 640 + PANEL, 3)
     assert lit(dark) == (0, 0)
     assert 0 < lit(some)[0] < lit(more)[0]
@@ -45,7 +46,7 @@ def test_board_lights_milestones_green_and_penalties_red():
 
 
 def test_a_milestone_that_does_not_count_stays_dark():
-    picture = board(catalog_task("stack_bowls"), IMAGES, Trial("stack_bowls", 0, ("lifted",), {}, False), 0)
+    picture = board(catalog_task("stack_bowls"), IMAGES, Reached(("lifted",), {}), 0)
     assert lit(picture) == (0, 0)
 
 
@@ -69,7 +70,7 @@ def test_doing_nothing_is_shown_as_nothing(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys):
-    from holdfast.twin.record import record
+    from holdfast.arenas.record import record
 
     (done,) = record([RecordingOrder("press_button", 2, "standard", 64, 64, 40)], tmp_path, processes=1)
     out = tmp_path / "recorded.mp4"

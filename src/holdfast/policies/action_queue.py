@@ -1,10 +1,27 @@
-"""Which action comes next: answers come early, late or not at all, and the robot goes on with what it has."""
+"""Which action comes next, in an arena and on a robot: a policy answers with chunks, which are carried out in part."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.embodiments.embodiment import Embodiment
+
+
+@dataclass(frozen=True)
+class IdleArms:
+    """Arms that a task does not use: whatever the policy says, they stay at the pose in which the attempt began."""
+
+    embodiment: Embodiment
+    pose: np.ndarray
+    arms: Sequence[str]  # those that the task uses
+
+    def hold(self, action: np.ndarray) -> np.ndarray:
+        """The action with those arms held."""
+        return self.embodiment.hold(action, self.pose, self.arms)
 
 
 class ActionQueue:
@@ -17,15 +34,16 @@ class ActionQueue:
     still, and standing still is no step: what was planned from there is still right when it comes.
     """
 
-    def __init__(self, horizon: int, ahead: int) -> None:
+    def __init__(self, horizon: int, ahead: int = 0, idle: IdleArms | None = None) -> None:
         """Begin with nothing planned.
 
         Args:
             horizon: Actions of an answer to carry out.
-            ahead: Steps to ask before they are used up.
+            ahead: Steps to ask before they are used up; 0 where the world waits for the answer.
+            idle: Arms to hold; None where there are none to tell apart.
         """
         self.step = 0
-        self._horizon, self._ahead = horizon, ahead
+        self._horizon, self._ahead, self._idle = horizon, ahead, idle
         self._base, self._actions = 0, np.empty((0, 0))
         self._next: tuple[int, np.ndarray] | None = None
         self._ask, self._switch = 0, 0
@@ -55,7 +73,8 @@ class ActionQueue:
         if place >= len(self._actions):
             return None
         self.step += 1
-        return np.asarray(self._actions[place])
+        action = np.asarray(self._actions[place])
+        return self._idle.hold(action) if self._idle else action
 
 
 def check_horizon(horizon: int | None, ahead: int, steps: int) -> int:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.twin.cell import CAMERAS
-from holdfast.twin.env import CellEnv
-from holdfast.twin.expert import Expert
+from holdfast import arenas
+from holdfast.arenas.scored_episode import ScoredEpisode
 
-_cells: dict[str, CellEnv] = {}  # of this process: one at most, since each may hold a share of a GPU
+_opened: dict[tuple[str, str], ScoredEpisode] = {}  # of this process: one, since each may hold a share of a GPU
 
 
 @dataclass(frozen=True)
 class RecordingOrder:
-    """What to record. Layouts' seeds count up from `seed`; episodes are those of full score, in that order."""
+    """What to record where. Layouts' seeds count up from `seed`; episodes are those of full score, in that order."""
 
     task: str
     episodes: int
@@ -24,6 +23,7 @@ class RecordingOrder:
     height: int
     width: int
     seed: int
+    arena: str = "twin"
 
 
 @dataclass(frozen=True)
@@ -39,29 +39,31 @@ class Demonstration:
 
 def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration:
     """Let the expert demonstrate the layout of a seed, in a tempo and on paths of its own, and render what it sees."""
-    env = _cell(order.task)
-    env.reset(seed, order.level)
-    expert = Expert(env.world, env.task.scripts, seed)
+    episode = _open(order.arena, order.task)
+    environment, cameras = episode.environment, episode.arena.cameras
+    episode.begin(seed, order.level)
+    expert = episode.arena.policy("expert", environment, seed)
     states, actions = [], []
     path = folder / f"{seed}.frames"
     with path.open("wb") as file:
-        while not env.over and (action := expert.act()) is not None:
-            seen = env.observe((order.height, order.width), CAMERAS)
+        while not episode.over and (action := expert.act()) is not None:
+            seen = environment.observe((order.height, order.width), cameras)
             for image in seen.images.values():
                 file.write(image.tobytes())
             states.append(seen.state)
             actions.append(action)
-            env.step(action)
-    full = env.done
+            episode.step(action)
+    full = episode.done
     if not full:
         path.unlink()
     return Demonstration(seed, full, np.array(states), np.array(actions), path)
 
 
-def _cell(task: str) -> CellEnv:
-    if task not in _cells:
-        for env in _cells.values():
-            env.close()
-        _cells.clear()
-        _cells[task] = CellEnv(task)
-    return _cells[task]
+def _open(arena: str, task: str) -> ScoredEpisode:
+    if (arena, task) not in _opened:
+        for episode in _opened.values():
+            episode.close()
+        _opened.clear()
+        found = arenas.load(arena)
+        _opened[arena, task] = ScoredEpisode(found, found.task(task))
+    return _opened[arena, task]

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from holdfast import rubric
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import Reached, Task
 
 type Colour = tuple[int, int, int]
 
@@ -20,13 +20,13 @@ _PAPER, _INK, _FAINT = (250, 250, 248), (32, 34, 38), (150, 153, 158)
 _GREEN, _RED, _LINE = (24, 140, 66), (200, 40, 40), (222, 222, 218)
 
 
-def board(task: Task, images: dict[str, np.ndarray], trial: Trial | None, seconds: float) -> np.ndarray:
-    """One picture: the images in two columns, each with its camera's name, and the rubric of the trial so far.
+def board(task: Task, images: dict[str, np.ndarray], reached: Reached | None, seconds: float) -> np.ndarray:
+    """One picture: the images in two columns, each with its camera's name, and the rubric so far.
 
     Args:
         task: The task, with its rubric.
-        images: By camera, all of one size.
-        trial: What was reached so far; None where nobody scored.
+        images: By camera, all of one size; a picture that is no camera's goes by the name "".
+        reached: What was reached so far; None where nobody scored.
         seconds: Since the episode began.
     """
     images = {camera: _enlarged(image) for camera, image in images.items()}
@@ -42,7 +42,7 @@ def board(task: Task, images: dict[str, np.ndarray], trial: Trial | None, second
         draw.text(
             (x + 6, y + 4), camera.replace("_", " "), (255, 255, 255), _font(13), stroke_width=1, stroke_fill=_INK
         )
-    _panel(draw, tiles.shape[1] + _MARGIN, height, task, trial, seconds)
+    _panel(draw, tiles.shape[1] + _MARGIN, height, task, reached, seconds)
     return np.asarray(picture)
 
 
@@ -54,30 +54,37 @@ def _enlarged(image: np.ndarray) -> np.ndarray:
 
 def _tiles(images: dict[str, np.ndarray]) -> np.ndarray:
     views = list(images.values())
-    if len(views) % 2:
+    if len(views) > 1 and len(views) % 2:
         views.append(np.zeros_like(views[0]))
     return np.vstack([np.hstack(views[i : i + 2]) for i in range(0, len(views), 2)])
 
 
-def _panel(draw: ImageDraw.ImageDraw, x: int, height: int, task: Task, trial: Trial | None, seconds: float) -> None:
+def _panel(draw: ImageDraw.ImageDraw, x: int, height: int, task: Task, reached: Reached | None, seconds: float) -> None:
     wide = PANEL - 2 * _MARGIN
     y = _text(draw, x, _MARGIN - 4, task.title, _INK, 21)
     y = _text(draw, x, y + 2, task.instruction, _FAINT, 14) + 10
     draw.line((x, y, x + wide, y), _LINE)
     y += 12
-    if trial is not None:
-        counted = rubric.awarded(task, trial.milestones, trial.final)
-        for milestone in task.milestones:
-            reached = milestone.name in counted
-            y = _row(draw, x, y, milestone.name, _GREEN if reached else None, "+ 1" if reached else "")
-        y += 10
-        for penalty in task.penalties:
-            given = min(trial.penalties.get(penalty.name, 0), penalty.most)
-            y = _row(draw, x, y, penalty.name, _RED if given else None, f"- {given * penalty.value:g}" if given else "")
-        score = rubric.score_trial(task, trial)
+    if reached is not None:
+        _rubric(draw, x, y, task, reached)
+        score = rubric.score_reached(task, reached)
         draw.text((x, height - 62), f"{score:.0f}", _GREEN if score >= 100 else _INK, _font(40))
         draw.text((x + draw.textlength(f"{score:.0f}", _font(40)) + 10, height - 44), "of 100", _FAINT, _font(15))
     draw.text((x + wide, height - 44), f"{seconds:.1f} s", _FAINT, _font(15), anchor="ra")
+
+
+def _rubric(draw: ImageDraw.ImageDraw, x: int, y: int, task: Task, reached: Reached) -> None:
+    if not task.milestones:
+        _row(draw, x, y, "success", _GREEN if reached.final else None, "")
+        return
+    counted = rubric.awarded(task, reached.milestones, reached.final)
+    for milestone in task.milestones:
+        lit = milestone.name in counted
+        y = _row(draw, x, y, milestone.name, _GREEN if lit else None, "+ 1" if lit else "")
+    y += 10
+    for penalty in task.penalties:
+        given = min(reached.penalties.get(penalty.name, 0), penalty.most)
+        y = _row(draw, x, y, penalty.name, _RED if given else None, f"- {given * penalty.value:g}" if given else "")
 
 
 def _row(draw: ImageDraw.ImageDraw, x: int, y: int, name: str, lit: Colour | None, note: str) -> int:

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.arenas import demonstrate, record
+from holdfast.arenas import recording_shards as parts
+from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.data.lerobot.source import Source, open_source
-from holdfast.twin import demonstrate, record
-from holdfast.twin import recording_shards as parts
-from holdfast.twin.demonstrate import RecordingOrder
 from holdfast.twin.env import CellEnv
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sim]
 ORDER = RecordingOrder("press_button", episodes=3, level="standard", height=64, width=96, seed=500)
 OTHER = RecordingOrder("stack_bowls", episodes=1, level="easy", height=32, width=32, seed=500)
 SHARP = 30.0  # dB
@@ -122,9 +122,10 @@ def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_pat
     monkeypatch.setattr(parts, "PART", 2)
     code = (
         "from pathlib import Path\n"
-        "from holdfast.twin import parts, record\n"
-        "from holdfast.twin.demonstrate import Order\n"
-        f"if __name__ == '__main__':\n    parts.PART = 2\n    record.record([{ORDER!r}], Path({str(tmp_path)!r}), 1)\n"
+        "from holdfast.arenas import record, recording_shards\n"
+        "from holdfast.arenas.demonstrate import RecordingOrder\n"
+        "if __name__ == '__main__':\n    recording_shards.PART = 2\n"
+        f"    record.record([{ORDER!r}], Path({str(tmp_path)!r}), 1)\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
@@ -239,5 +240,5 @@ def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_pat
     (tmp_path / "press_button").mkdir()
     flags = ["--tasks", "stack_bowls", "press_button", "--episodes", "1", "--output", str(tmp_path)]
     assert main(["record", *flags]) == 2
-    assert "no recording of the twin" in capsys.readouterr().err
+    assert "no recording of an arena" in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == ["press_button"]

@@ -1,0 +1,42 @@
+"""Arenas: simulators behind one protocol, where policies are evaluated, watched and recorded."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from holdfast.arenas.arena import Arena
+from holdfast.core.errors import HoldfastError, unknown
+
+ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
+_TAKEN = ("operator", *ARENAS)  # what a trial's source may say already
+
+
+@cache
+def load(name: str) -> Arena:
+    """The arena called `name`, made once per process.
+
+    An arena of your own goes by the path of its class, `package.module:Class`, where the module can be imported
+    (its folder is on PYTHONPATH). Naming one imports its module, so it runs its code.
+    """
+    if name in ARENAS:
+        return _make(ARENAS[name])
+    if ":" not in name:
+        raise HoldfastError(f"{unknown('arena', name, ARENAS)} For one of your own give package.module:Class.")
+    arena = _make(name)
+    if arena.name in _TAKEN:
+        raise HoldfastError(f"Arena {name} calls itself {arena.name!r}, a name that is taken. Give it another.")
+    return arena
+
+
+def _make(path: str) -> Arena:
+    module, _, kind = path.partition(":")
+    try:
+        found = getattr(import_module(module), kind)
+    except (ImportError, ValueError) as error:
+        raise HoldfastError(f"Arena {path} cannot be imported: {error}. Is its folder on PYTHONPATH?") from None
+    except AttributeError:
+        raise HoldfastError(f"Arena {path} cannot be found: module {module} has no {kind or 'empty name'}.") from None
+    if not (isinstance(found, type) and issubclass(found, Arena)):
+        raise HoldfastError(f"{path} is not an arena: derive the class from holdfast.arenas.arena.Arena.")
+    return found()

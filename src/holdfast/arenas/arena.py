@@ -1,0 +1,128 @@
+"""What an arena is: a simulator with tasks, each of which can be opened, reset by a seed, stepped and judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import numpy as np
+
+from holdfast.core.errors import unknown
+from holdfast.core.observation import Observation
+from holdfast.core.records import Reached, Task
+from holdfast.embodiments.embodiment import Embodiment
+
+
+class Environment(Protocol):
+    """One task of an arena, opened: reset it and step it as often as wanted.
+
+    An episode is a function of its seed, its level and the actions, to the last bit: it must not depend on episodes
+    before it, on the process, or on how often it was looked at.
+    """
+
+    def reset(self, seed: int, level: str) -> None:
+        """Begin an episode: the seed and the level decide the layout. Nothing is reached yet."""
+
+    def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = ()) -> Observation:
+        """The measured state and, where a size (height, width) is given, the images of these cameras at that size."""
+
+    def step(self, action: np.ndarray) -> None:
+        """One control step; `ScoredEpisode` has checked that the action has the arena's dimensions and is finite."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has to end, at the latest after the task's `max_steps`. Full score need not end it."""
+
+    def reached(self) -> Reached:
+        """What the episode has reached so far, in the words of the task's rubric."""
+
+    def picture(self) -> np.ndarray:
+        """What people are shown: uint8 (height, width, 3), both even."""
+
+    def close(self) -> None:
+        """Free renderers and memory."""
+
+
+class ActingPolicy(Protocol):
+    """Whoever acts in an environment step by step: a scripted policy, which may read its state, or a learned one."""
+
+    def act(self) -> np.ndarray | None:
+        """The next action; None when it has finished."""
+
+
+class Viewer(Protocol):
+    """A window that shows an environment while it is stepped."""
+
+    def is_running(self) -> bool:
+        """Whether the window is still open."""
+
+    def sync(self) -> None:
+        """Show the environment as it is now."""
+
+
+class Arena(ABC):
+    """A simulator. Making one is cheap: the simulator itself is imported when an environment is opened.
+
+    `state` and `action` name the dimensions of observations and actions; they may differ. An arena with an
+    `embodiment`, whose names are then both, has arms that a task may leave idle, and limits; without one nothing is
+    held still. Levels say how far layouts stray; an arena without any has the one level "".
+
+    Three things are optional, and an arena says whether it has them. `policies` are its scripted policies: with an
+    "expert" among them its demonstrations can be recorded. `has_viewer` promises a window.
+    """
+
+    name: str  # goes into every trial's source
+    rate: int  # control steps per second
+    cameras: tuple[str, ...]
+    state: tuple[str, ...]
+    action: tuple[str, ...]
+    embodiment: Embodiment | None = None
+    levels: tuple[str, ...] = ("",)
+    default_level: str = ""
+    policies: tuple[str, ...] = ()
+    has_viewer: bool = False
+
+    @property
+    @abstractmethod
+    def tasks(self) -> Mapping[str, Task]:
+        """Its tasks by name. One without milestones is scored by plain success: `Reached.final` gives 100, else 0."""
+
+    @abstractmethod
+    def max_steps(self, task: str) -> int:
+        """Control steps after which an episode of a task is over."""
+
+    @abstractmethod
+    def open(self, task: str, shadows: bool = False) -> Environment:
+        """Open a task. `shadows` asks for prettier pictures, where the arena has any, whatever the time."""
+
+    def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
+        """The scripted policy `name` in an environment of its own that was just reset.
+
+        A seed varies its motions as those of demonstrations; without one it always moves alike.
+        """
+        raise NotImplementedError
+
+    def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
+        """Open a window on an environment of its own."""
+        raise NotImplementedError
+
+    def task(self, name: str) -> Task:
+        """One of its tasks; an unknown name is an error that lists the valid ones."""
+        if name not in self.tasks:
+            raise unknown(f"task of the arena {self.name!r}", name, self.tasks)
+        return self.tasks[name]
+
+    def level(self, asked: str | None) -> str:
+        """The level asked for, or the default."""
+        if asked is None:
+            return self.default_level
+        if asked not in self.levels:
+            raise unknown(f"level of the arena {self.name!r}", asked, self.levels)
+        return asked
+
+    def check_policy(self, name: str) -> None:
+        """Refuse a scripted policy that it does not have."""
+        if name not in self.policies:
+            raise unknown(f"scripted policy of the arena {self.name!r}", name, self.policies)

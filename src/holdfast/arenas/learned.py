@@ -1,0 +1,51 @@
+"""A trained policy in an arena: it looks, predicts a chunk, carries out the first steps of it, and looks again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.arenas.scored_episode import ScoredEpisode
+from holdfast.core.observation import Question
+from holdfast.policies.action_queue import ActionQueue, IdleArms
+
+if TYPE_CHECKING:
+    from holdfast.policies.pilot import Pilot
+
+
+def chunk_queue(episode: ScoredEpisode, horizon: int) -> ActionQueue:
+    """The queue of an episode that has just begun, in an arena that waits for every answer."""
+    robot = episode.arena.embodiment
+    if robot is None:
+        return ActionQueue(horizon)
+    return ActionQueue(horizon, idle=IdleArms(robot, episode.environment.observe().state, episode.task.arms))
+
+
+class LearnedPolicy:
+    """A saved policy that acts: in the layout of its seed it does what `holdfast evaluate` scores."""
+
+    def __init__(self, episode: ScoredEpisode, pilot: Pilot, seed: int = 0) -> None:
+        """Begin in an episode that has just begun.
+
+        Args:
+            episode: Where it will act.
+            pilot: The policy.
+            seed: Of its own randomness.
+        """
+        self._episode, self._pilot, self._seed = episode, pilot, seed
+        self._queue = chunk_queue(episode, pilot.horizon)
+        self._asked = 0
+
+    def act(self) -> np.ndarray | None:
+        """The next action, or None once the task is done."""
+        if self._episode.done:
+            return None
+        if self._queue.due:
+            self._queue.put(self._queue.step, self._pilot.answer([self._look()])[0])
+        return self._queue.take()
+
+    def _look(self) -> Question:
+        seen = self._episode.environment.observe(self._pilot.size, self._pilot.cameras)
+        self._asked += 1
+        return Question(self._episode.task, seen.state, seen.images, self._seed, self._asked - 1)
