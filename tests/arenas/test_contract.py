@@ -1,0 +1,136 @@
+"""Every arena passes one contract; arenas go by name, and their mistakes are named."""
+
+import numpy as np
+import pytest
+from fake_arena import FakeArena, Point
+
+from holdfast import arenas
+from holdfast.arenas.contract import ArenaContract
+from holdfast.core.errors import HoldfastError
+
+
+class TestFake(ArenaContract):
+    arena, task = FakeArena(), "mirror"
+
+
+class TestPlainSuccess(ArenaContract):
+    arena, task = FakeArena(), "touch"
+
+
+@pytest.mark.sim
+class TestTwin(ArenaContract):
+    arena, task = arenas.load("twin"), "press_button"
+
+
+@pytest.mark.sim
+def test_the_twin_is_described_as_it_is():
+    from holdfast.twin.cell import CAMERAS, CONTROL_HZ
+    from holdfast.twin.scripted import POLICIES
+    from holdfast.twin.task import LEVELS
+    from holdfast.twin.tasks import TASKS
+
+    twin = arenas.load("twin")
+    assert (twin.cameras, twin.rate, twin.levels) == (CAMERAS, CONTROL_HZ, tuple(LEVELS))
+    assert (twin.policies, tuple(twin.tasks)) == (tuple(POLICIES), tuple(TASKS))
+
+
+class Forgetful(Point):
+    """Remembers the place of the last episode."""
+
+    at = np.zeros(2)
+
+    def reset(self, seed, level):
+        at = self.at
+        super().reset(seed, level)
+        self.at = at
+
+
+class Shared(Point):
+    """Gives its own array away."""
+
+    def observe(self, size=None, cameras=()):
+        seen = super().observe(size, cameras)
+        object.__setattr__(seen, "state", self.at)
+        return seen
+
+    def step(self, action):
+        self.at[:] = np.clip(action, self.at - 0.2, self.at + 0.2)
+        self.steps += 1
+
+
+class Endless(Point):
+    over = False
+
+
+class Seedless(Point):
+    def reset(self, seed, level):
+        super().reset(0, level)
+
+
+class Odd(Point):
+    def picture(self):
+        return self.draw(127, 127)
+
+
+class Curious(Point):
+    """Its mark moves when it is looked at."""
+
+    def observe(self, size=None, cameras=()):
+        self.mark = self.mark + 0.02
+        return super().observe(size, cameras)
+
+
+class SmallImages(Point):
+    """Draws in a size of its own."""
+
+    def draw(self, height, width):
+        return super().draw(16, 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        (Forgetful, "test_a_seed_is_a_layout"),
+        (Shared, "test_what_an_observation_holds_is_its_own"),
+        (Endless, "test_it_is_over_when_its_time_is_up_and_speaks_the_words_of_the_rubric"),
+        (Seedless, "test_a_seed_is_a_layout"),
+        (Odd, "test_its_picture_can_be_filmed"),
+        (Curious, "test_looking_changes_nothing"),
+        (SmallImages, "test_an_observation_has_the_names_and_the_size_that_were_asked_for"),
+    ],
+)
+def test_the_contract_finds_what_is_wrong(kind, test):
+    class Wrong(FakeArena):
+        def open(self, task, shadows=False):
+            return kind(-1)
+
+    class Contract(ArenaContract):
+        arena, task = Wrong(), "mirror"
+
+    with pytest.raises(AssertionError):
+        getattr(Contract(), test)()
+
+
+def test_an_arena_is_loaded_by_name_or_by_path_once():
+    assert arenas.load("twin") is arenas.load("twin")
+    assert isinstance(arenas.load("fake_arena:FakeArena"), FakeArena)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("twn", "Did you mean 'twin'"),
+        ("nowhere.at.all:Arena", "PYTHONPATH"),
+        ("fake_arena:Nothing", "has no Nothing"),
+        ("fake_arena:", "has no"),
+        ("fake_arena:Point", "derive the class"),
+        ("test_contract:Impostor", "taken"),
+    ],
+)
+def test_a_wrong_name_says_what_would_be_right(name, said):
+    with pytest.raises(HoldfastError, match=said):
+        arenas.load(name)
+
+
+class Impostor(FakeArena):
+    name = "twin"
