@@ -1,5 +1,8 @@
 """Every arena passes one contract; arenas go by name, and their mistakes are named."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from fake_arena import FakeArena, Point
@@ -134,3 +137,13 @@ def test_a_wrong_name_says_what_would_be_right(name, said):
 
 class Impostor(FakeArena):
     name = "twin"
+
+
+def test_an_environment_of_the_twin_needs_neither_lerobot_nor_torch():
+    """So that many of them fit beside a GPU, each in a process of its own."""
+    code = (
+        "import sys\nfrom holdfast.evaluate.rollout import LocalLane\nLocalLane('twin')._arena.open('press_button')\n"
+        "assert not {'lerobot', 'torch'} & set(sys.modules), sorted(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

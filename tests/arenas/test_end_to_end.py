@@ -103,7 +103,7 @@ def test_a_trained_policy_and_a_recording_can_be_watched(folder, run, tmp_path, 
         (["--arena=nothing"], "Valid: twin"),
         ([FAKE, "--level=wide"], "Unknown level"),
         (["--arena=test_end_to_end:Other"], "judges half, there"),
-        (["--arena=test_end_to_end:Wide"], "takes 3"),
+        (["--arena=test_end_to_end:Wide"], "2 dimensions of action, the arena 'wide' 3"),
         (["--arena=test_end_to_end:Blind"], "camera"),
     ],
 )

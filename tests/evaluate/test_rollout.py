@@ -13,7 +13,7 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial
-from holdfast.evaluate.rollout import LocalLane, Needs, RemoteLane, TrialOrder, play
+from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
 
@@ -142,7 +142,7 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
     episode = begun(3)
     actions = run(episode, TWIN.policy("expert", episode.environment, None))
     lane = LocalLane("twin")
-    lane.begin(orders(checkpoint, [3])[0], Needs((32, 32), ("head",), horizon=1000))
+    lane.begin(orders(checkpoint, [3])[0], PolicyNeeds((32, 32), ("head",), horizon=1000))
     seen = lane.result()
     assert isinstance(seen, Observation)
     assert seen.images["head"].shape == (32, 32, 3)

@@ -11,7 +11,7 @@ from holdfast import arenas
 from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task, Trial
-from holdfast.data.lerobot.folder import IMAGES
+from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE
 from holdfast.evaluate.cells import Cell
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
@@ -148,14 +148,14 @@ def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None
     own = next(task for task in run.tasks if task.name == name)
     _check_rubric(own, arena)
     config = json.loads((stage.checkpoint / "policy" / "config.json").read_text())
-    dimensions = config["output_features"]["action"]["shape"][0]
-    if dimensions != len(arena.action):
-        raise HoldfastError(
-            f"The policy of {run.path} has actions of {dimensions} dimensions, the arena {arena.name!r} takes "
-            f"{len(arena.action)}: {', '.join(arena.action)}. Name the arena it was trained for with --arena."
-        )
-    cameras = [key.removeprefix(IMAGES) for key in config["input_features"] if key.startswith(IMAGES)]
-    for camera in cameras:
+    features = {**config["input_features"], **config["output_features"]}
+    for word, key, names in (("state", STATE, arena.state), ("action", ACTION, arena.action)):
+        if key in features and features[key]["shape"] != [len(names)]:
+            raise HoldfastError(
+                f"The policy of {run.path} has {features[key]['shape'][0]} dimensions of {word}, the arena "
+                f"{arena.name!r} {len(names)}: {', '.join(names)}. Name the one it was trained for with --arena."
+            )
+    for camera in (key.removeprefix(IMAGES) for key in features if key.startswith(IMAGES)):
         if camera not in arena.cameras:
             raise unknown(f"camera of the arena {arena.name!r}", camera, arena.cameras)
 

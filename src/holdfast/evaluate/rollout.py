@@ -49,7 +49,7 @@ class TrialOrder:
 
 
 @dataclass(frozen=True)
-class Needs:
+class PolicyNeeds:
     """What a policy wants to see, and how many actions of its answers are carried out."""
 
     size: tuple[int, int]
@@ -60,7 +60,7 @@ class Needs:
 class Lane(Protocol):
     """A place where one trial after the other is run. What was asked for is fetched with `result`."""
 
-    def begin(self, order: TrialOrder, needs: Needs) -> None:
+    def begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         """Start a trial."""
 
     def go(self, actions: np.ndarray) -> None:
@@ -78,7 +78,7 @@ class LocalLane:
         self._episode: ScoredEpisode | None = None
         self._film: Film | None = None
 
-    def begin(self, order: TrialOrder, needs: Needs) -> None:
+    def begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         """Reset the task to the layout of the order."""
         self._order, self._needs = order, needs
         episode = self._open(order)
@@ -149,7 +149,7 @@ class RemoteLane:
         self._process.start()
         far.close()
 
-    def begin(self, order: TrialOrder, needs: Needs) -> None:
+    def begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         """Tell the other process to start a trial."""
         self._pipe.send(("begin", (order, needs)))
 
@@ -211,7 +211,7 @@ def play[L: Lane](
         orders: What to run.
         ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
     """
-    needs = Needs(pilot.size, tuple(pilot.cameras), pilot.horizon)
+    needs = PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.horizon)
     free = list(lanes)
     busy: dict[L, tuple[TrialOrder, int]] = {}  # and how often it has looked
     while True:

@@ -2,7 +2,7 @@
 
 On a CPU every process has a policy of its own and a few environments, so nobody waits for another. A GPU has one
 policy, and environments in processes of their own. All draw orders from an iterator only when they can start on them,
-so whoever makes the orders can change his mind. Who is used changes nothing but the time.
+so orders that turn out not to be needed are never started. Who is used changes nothing but the time.
 """
 
 from __future__ import annotations
