@@ -18,8 +18,8 @@ from holdfast.embodiments.embodiment import Embodiment
 class Environment(Protocol):
     """One task of an arena, opened: reset it and step it as often as wanted.
 
-    An episode is a function of its seed, its level and the actions, to the last bit: it must not depend on episodes
-    before it, on the process, or on how often it was looked at.
+    An episode must depend on its seed, its level and the actions alone, to the last bit: not on earlier episodes, not
+    on the process, not on how often it was observed.
     """
 
     def reset(self, seed: int, level: str) -> None:
@@ -46,7 +46,7 @@ class Environment(Protocol):
 
 
 class ActingPolicy(Protocol):
-    """Whoever acts in an environment step by step: a scripted policy, which may read its state, or a learned one."""
+    """A policy that is asked for one action per control step: scripted, or learned."""
 
     def act(self) -> np.ndarray | None:
         """The next action; None when it has finished."""
@@ -63,14 +63,14 @@ class Viewer(Protocol):
 
 
 class Arena(ABC):
-    """A simulator. Making one is cheap: the simulator itself is imported when an environment is opened.
+    """A simulator and its tasks. Import the simulator in `open`, not before: `--help` needs an arena's names too.
 
-    `state` and `action` name the dimensions of observations and actions; they may differ. An arena with an
-    `embodiment`, whose names are then both, has arms that a task may leave idle, and limits; without one nothing is
-    held still. Levels say how far layouts stray; an arena without any has the one level "".
+    `state` and `action` name the dimensions of observations and actions, which may differ. With an `embodiment` both
+    are its names; the arms that a task does not use are then held still. `levels` say how far layouts may vary; an
+    arena without levels keeps the one level "".
 
-    Three things are optional, and an arena says whether it has them. `policies` are its scripted policies: with an
-    "expert" among them its demonstrations can be recorded. `has_viewer` promises a window.
+    Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
+    can record its demonstrations. `has_viewer` says that `view` opens a window.
     """
 
     name: str  # goes into every trial's source
@@ -95,17 +95,17 @@ class Arena(ABC):
 
     @abstractmethod
     def open(self, task: str, shadows: bool = False) -> Environment:
-        """Open a task. `shadows` asks for prettier pictures, where the arena has any, whatever the time."""
+        """Open a task. `shadows` asks for finer pictures, however slow; an arena that has none ignores it."""
 
     def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
-        """The scripted policy `name` in an environment of its own that was just reset.
+        """The scripted policy `name` in one of this arena's environments, which was just reset.
 
-        A seed varies its motions as those of demonstrations; without one it always moves alike.
+        With a seed its motions vary, as demonstrations should; without one they are always the same.
         """
         raise NotImplementedError
 
     def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
-        """Open a window on an environment of its own."""
+        """Open a window on one of this arena's environments."""
         raise NotImplementedError
 
     def task(self, name: str) -> Task:

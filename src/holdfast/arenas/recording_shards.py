@@ -125,6 +125,7 @@ def _open(order: RecordingOrder, folder: Path) -> Any:
         folder,
         fps=arena.rate,
         names=arena.action,
+        state_names=arena.state,
         cameras=arena.cameras,
         height=order.height,
         width=order.width,

@@ -34,7 +34,7 @@ class ScoredEpisode:
         """Start an episode."""
         self.seed, self.level, self.steps = seed, self.arena.level(level), 0
         self.times: dict[str, float] = {}
-        self.environment.reset(seed, level)
+        self.environment.reset(seed, self.level)
         self.reached: Reached = self.environment.reached()
 
     def step(self, action: np.ndarray) -> None:

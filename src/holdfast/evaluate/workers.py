@@ -127,7 +127,7 @@ def _shares(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrde
 
 
 def _handfuls(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
-    """The last one is dealt out, lest all wait for one slot. One order drawn early tells which is the last."""
+    """The last one is split among the slots, so that they end together. One order drawn early tells which is last."""
     share = list(islice(orders, SHARE))
     while share:
         after = list(islice(orders, 1))

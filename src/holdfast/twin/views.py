@@ -1,6 +1,6 @@
 """What several cameras see, drawn into one buffer and read back once.
 
-To read back is to wait for the GPU. Where sixteen processes draw on one GPU, waiting for each of four cameras made a
+Reading back waits for the GPU. Where sixteen processes draw on one GPU, waiting for each of four cameras made a
 look take four times as long.
 """
 

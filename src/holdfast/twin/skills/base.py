@@ -66,7 +66,7 @@ class BaseConfig:
 
 
 def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
-    """Demonstrate, train, and write the policy with its statistics and where it came from."""
+    """Demonstrate, train, and write the policy with its statistics and provenance."""
     if output.exists():
         raise HoldfastError(f"{output} exists. Choose another --output, or delete it to make the base again.")
     choose_device(config.device)  # a GPU that is not there should not be found out after the demonstrations

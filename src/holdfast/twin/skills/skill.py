@@ -65,7 +65,7 @@ class Skill(ABC):
                 return
 
     def _say(self) -> str:
-        """Who is not named is the left arm."""
+        """An instruction that names no arm means the left one."""
         text = str(self.rng.choice(self.templates)).format(**self.words())
         if len(self.arms) == 1 and (self.side == "right" or self.rng.random() < 0.4):
             text += f" with the {self.side} {self.rng.choice(['arm', 'hand'])}"
