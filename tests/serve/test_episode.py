@@ -48,7 +48,7 @@ def test_an_episode_is_the_same_as_in_process(based):
         client = openpi.WebsocketClientPolicy("127.0.0.1", port)
         cameras = client.get_server_metadata()["cameras"]
         episode.begin(3, "standard")
-        there, queue, looks = [], chunk_queue(episode, own.horizon), 0
+        there, queue, looks = [], chunk_queue(episode, own.answer_steps), 0
         while not (episode.over or episode.done):
             if queue.due:
                 seen = episode.environment.observe((64, 64), cameras)

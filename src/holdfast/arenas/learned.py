@@ -34,7 +34,7 @@ class LearnedPolicy:
             seed: Of its own randomness.
         """
         self._episode, self._pilot, self._seed = episode, pilot, seed
-        self._queue = chunk_queue(episode, pilot.horizon)
+        self._queue = chunk_queue(episode, pilot.answer_steps)
         self._asked = 0
 
     def act(self) -> np.ndarray | None:

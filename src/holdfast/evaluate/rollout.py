@@ -211,7 +211,7 @@ def play[L: Lane](
         orders: What to run.
         ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
     """
-    needs = PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.horizon)
+    needs = PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.answer_steps)
     free = list(lanes)
     busy: dict[L, tuple[TrialOrder, int]] = {}  # and how often it has looked
     while True:

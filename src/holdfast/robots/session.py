@@ -132,10 +132,10 @@ class Session:
             "seconds": outcome.steps / self.robot.rate,
             "when": when,
         }
-        scored = self.robot.trial(book.stage) if outcome.ended in ("over", "time") else None
-        if scored is not None:
+        scored = self.robot.trial(book.stage)
+        if scored is not None and outcome.ended in ("over", "time"):
             return replace(scored, notes=self.notes, **common)
-        source = "twin" if self.robot.scores_itself else "operator"
+        source = "operator" if scored is None else scored.source
         valid = source == "operator" and outcome.ended in ("over", "time", "operator")
         task, operator = conduct.task.name, book.operator if source == "operator" else ""
         return Trial(task, book.stage, (), source=source, operator=operator, valid=valid, notes=outcome.why, **common)
@@ -168,7 +168,7 @@ class Session:
                 trials.add(trial)
 
     def _check_alike(self) -> None:
-        """Trials of one cell of the twin are made alike, else their mean would say nothing."""
+        """Trials of one cell are made alike, else their mean would say nothing."""
         if self.book.run is None or not self.robot.scores_itself:
             return
         asked = self.robot.level, self.notes

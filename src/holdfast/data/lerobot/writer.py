@@ -31,25 +31,22 @@ def dataset_writer(
 ) -> Iterator[Any]:
     """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open.
 
-    `names` are those of the action, and of the state unless it has its own.
-
-    With `full_colour` the colours keep the resolution of the image instead of half of it: in small images of colourful
-    things that is worth 6 dB, whatever the bit rate. Not every browser plays such videos; LeRobot reads them.
+    `names` are those of the action, and of the state unless it has its own. With `full_colour` the
+    colours keep the resolution of the image instead of half of it: in small images of colourful things that is worth
+    6 dB, whatever the bit rate. Not every browser plays such videos; LeRobot reads them.
     """
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     _tame()
-    state, action = (
-        {"dtype": "float32", "shape": (len(own),), "names": list(own)} for own in (state_names or names, names)
-    )
+    numbers = {STATE: _numbers(state_names or names), ACTION: _numbers(names)}
     pixels = {"dtype": "video", "shape": (height, width, 3), "names": ["height", "width", "channels"]}
     dataset = LeRobotDataset.create(
         f"local/{root.name}",
         fps=fps,
         root=root,
         robot_type=robot,
-        features={STATE: state, ACTION: action, **{IMAGES + c: dict(pixels) for c in cameras}},
+        features=numbers | {IMAGES + c: dict(pixels) for c in cameras},
         # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
         # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
         # B-frames and mbtree make x264 read memory it never wrote: the same images would not give the same bits.
@@ -69,6 +66,10 @@ def dataset_writer(
         yield dataset
     finally:
         dataset.finalize()
+
+
+def _numbers(names: Sequence[str]) -> dict[str, Any]:
+    return {"dtype": "float32", "shape": (len(names),), "names": list(names)}
 
 
 @cache
