@@ -113,7 +113,11 @@ def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
 
 
 class _Scores:
-    """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired."""
+    """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired.
+
+    scipy.stats.bootstrap resamples anew for every figure: it takes five times as long, and an interval of an early
+    stage would change with the stages added later.
+    """
 
     def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
         self.tasks = matrix.tasks

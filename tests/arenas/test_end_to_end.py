@@ -10,7 +10,7 @@ from fake_arena import FakeArena
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.core.records import Milestone, Trial
+from holdfast.core.records import Milestone, Trial, TrialProtocol
 from holdfast.runs.trials import Trials
 
 FAKE = "--arena=fake_arena:FakeArena"
@@ -117,7 +117,9 @@ def test_what_does_not_fit_is_said_before_anything_runs(run, capsys, flags, said
 def test_trials_of_two_arenas_are_not_averaged(run, capsys):
     with Trials(run / "trials.sqlite") as file:
         policy = json.loads((run / "stages/01-touch/checkpoint/manifest.json").read_text())["policy/model.safetensors"]
-        file.add(Trial("touch", 1, (), source="elsewhere", seed=0, policy=policy, score=100.0, notes="horizon 4"))
+        file.add(
+            Trial("touch", 1, (), source="elsewhere", seed=0, weights=policy, score=100.0, protocol=TrialProtocol(4))
+        )
     assert evaluate(run, FAKE) == 2
     assert "in the arena 'elsewhere'" in capsys.readouterr().err
 

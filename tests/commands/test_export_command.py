@@ -106,6 +106,6 @@ def test_mistakes_are_named(lab, tmp_path, capsys):
     assert "--stream=FILE" in said(f"{tmp_path}/lone.json", f"--output={tmp_path}/x")
     stream = f"--stream={lab}/stream.toml"
     assert "keeps no episode" in said(f"{tmp_path}/lone.json", stream, f"--output={tmp_path}/x")
-    (tmp_path / "lone.json").write_text('{"ratio": 0.2}')
-    assert "not a buffer of Holdfast" in said(f"{tmp_path}/lone.json", stream, f"--output={tmp_path}/x")
+    (tmp_path / "lone.json").write_text('{"ratio": 0.2, "episodes": []}')
+    assert "cannot be used: episodes is not known" in said(f"{tmp_path}/lone.json", stream, f"--output={tmp_path}/x")
     assert not (tmp_path / "x").exists()

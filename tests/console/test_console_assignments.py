@@ -1,4 +1,4 @@
-"""The desk: who gets what, what a finished sheet becomes, and that nothing is lost, doubled or changed."""
+"""Assignments: who gets what, what a finished sheet becomes, and that nothing is lost, doubled or changed."""
 
 import json
 import sqlite3
@@ -30,33 +30,33 @@ def clock():
 
 
 @pytest.fixture
-def sit(clock):
-    """A function that opens a desk for folders; a second call is a restart."""
-    desks = []
+def open_runs(clock):
+    """A function that opens the assignments of runs; a second call is a restart."""
+    opened = []
 
-    def sit_down(*folders, target=0):
-        desks.append(Assignments([read_run(folder) for folder in folders], target, clock))
-        return desks[-1]
+    def open_them(*folders, target=0):
+        opened.append(Assignments([read_run(folder) for folder in folders], target, clock))
+        return opened[-1]
 
-    yield sit_down
-    for desk in desks:
-        desk.close()
-
-
-def tell(desk, operator, attempt, kind, value=None, key=None):
-    return desk.tell(operator, attempt.ticket, key or uuid.uuid4().hex, kind, value)
+    yield open_them
+    for assignments in opened:
+        assignments.close()
 
 
-def score(desk, operator, way="video", reached=("reached",), **marks):
+def tell(assignments, operator, attempt, kind, value=None, key=None):
+    return assignments.tell(operator, attempt.ticket, key or uuid.uuid4().hex, kind, value)
+
+
+def score(assignments, operator, way="video", reached=("reached",), **marks):
     """Take the next attempt and hand in a sheet for it."""
-    attempt = desk.next(operator, way)
+    attempt = assignments.next(operator, way)
     names = [m.name for m in attempt.task.milestones]
     for name in reached:
         if name in names:
-            tell(desk, operator, attempt, "milestone", {"name": name, "on": True})
+            tell(assignments, operator, attempt, "milestone", {"name": name, "on": True})
     for kind, value in marks.items():
-        tell(desk, operator, attempt, kind, value)
-    tell(desk, operator, attempt, "submit")
+        tell(assignments, operator, attempt, kind, value)
+    tell(assignments, operator, attempt, "submit")
     return attempt
 
 
@@ -70,195 +70,195 @@ def rows(folder):
         return file.execute("SELECT count(*) FROM trials").fetchone()[0]
 
 
-def test_a_sheet_becomes_an_ordinary_trial(tmp_path, sit):
+def test_a_sheet_becomes_an_ordinary_trial(tmp_path, open_runs):
     folder = make_run(tmp_path / "er")
     add_rollout(folder, 3, "stack_bowls", 2)
-    desk = sit(folder)
-    attempt = desk.next("Ada", "video")
+    assignments = open_runs(folder)
+    attempt = assignments.next("Ada", "video")
     for name, at in (("lifted", 2.5), ("reached", 1.25)):
-        tell(desk, "Ada", attempt, "milestone", {"name": name, "on": True, "at": at})
-    tell(desk, "Ada", attempt, "penalty", {"name": "green_bowl_knocked", "count": 1})
-    tell(desk, "Ada", attempt, "note", "slow")
-    tell(desk, "Ada", attempt, "submit")
+        tell(assignments, "Ada", attempt, "milestone", {"name": name, "on": True, "at": at})
+    tell(assignments, "Ada", attempt, "penalty", {"name": "green_bowl_knocked", "count": 1})
+    tell(assignments, "Ada", attempt, "note", "slow")
+    tell(assignments, "Ada", attempt, "submit")
     (trial,) = trials(folder)
     assert trial == Trial(
         task="stack_bowls", stage=2, milestones=("reached", "lifted"), penalties={"green_bowl_knocked": 1},
         source="operator", notes="slow", run="er", operator="Ada", times={"lifted": 2.5, "reached": 1.25}, seconds=12.0,
-        score=37.5, video="rollouts/0003/video.mp4", policy="weights2", normalization="space", when=trial.when,
+        score=37.5, video="rollouts/0003/video.mp4", weights="weights2", normalization="space", when=trial.when,
     )  # fmt: skip
-    assert desk.next("Ada", "video") is None
+    assert assignments.next("Ada", "video") is None
 
 
-def test_the_order_is_random_over_checkpoints_and_kept_by_a_restart(tmp_path, sit):
+def test_the_order_is_random_over_checkpoints_and_kept_by_a_restart(tmp_path, open_runs):
     folders = [make_run(tmp_path / name, 9) for name in ("er", "sequential")]
-    first = [score(sit(*folders), "Ada") for _ in range(10)]
+    first = [score(open_runs(*folders), "Ada") for _ in range(10)]
     (tmp_path / "again").mkdir()
     again = [make_run(tmp_path / "again" / name, 9) for name in ("sequential", "er")]
-    desk = sit(*again)
-    assert [score(desk, "Eve").ticket for _ in range(10)] == [attempt.ticket for attempt in first]
+    assignments = open_runs(*again)
+    assert [score(assignments, "Eve").ticket for _ in range(10)] == [attempt.ticket for attempt in first]
     shown = [(attempt.run.path.name, attempt.stage) for attempt in first]
     assert shown != sorted(shown)
     assert len(set(shown)) > 2
 
 
-def test_on_the_robot_a_layout_is_tried_with_all_checkpoints_before_the_next(tmp_path, sit):
+def test_on_the_robot_a_layout_is_tried_with_all_checkpoints_before_the_next(tmp_path, open_runs):
     folders = [make_run(tmp_path / name) for name in ("er", "sequential")]
-    desk = sit(*folders, target=2)
-    order = [score(desk, "Ada", "robot") for _ in range(12)]
-    assert desk.next("Ada", "robot") is None
+    assignments = open_runs(*folders, target=2)
+    order = [score(assignments, "Ada", "robot") for _ in range(12)]
+    assert assignments.next("Ada", "robot") is None
     assert [(a.task.name, a.layout) for a in order[:8]] == [("stack_bowls", 1)] * 4 + [("stack_bowls", 2)] * 4
     assert all(len({(a.run.path.name, a.stage) for a in order[n : n + 4]}) == 4 for n in (0, 4))
     assert len(trials(folders[0])) == len(trials(folders[1])) == 6
 
 
-def test_two_operators_never_get_the_same_trial(tmp_path, sit, clock):
+def test_two_operators_never_get_the_same_trial(tmp_path, open_runs, clock):
     folder = make_run(tmp_path / "er", 4)
-    desks = [sit(folder), sit(folder)]  # two servers, even
-    given = [desks[n % 2].next(f"operator {n}", "video").ticket for n in range(4)]
+    opened = [open_runs(folder), open_runs(folder)]  # two servers, even
+    given = [opened[n % 2].next(f"operator {n}", "video").ticket for n in range(4)]
     assert len(set(given)) == 4
-    assert desks[0].next("late", "video") is None
-    assert desks[0].next("operator 0", "video").ticket == given[0]
+    assert opened[0].next("late", "video") is None
+    assert opened[0].next("operator 0", "video").ticket == given[0]
     clock.now += RESERVED + 1
-    assert desks[0].next("late", "video").ticket in given
+    assert opened[0].next("late", "video").ticket in given
 
 
-def test_a_restart_shows_exactly_the_state(tmp_path, sit):
+def test_a_restart_shows_exactly_the_state(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 3)
-    desk = sit(folder)
-    attempt = desk.next("Ada", "video")
+    assignments = open_runs(folder)
+    attempt = assignments.next("Ada", "video")
     first = attempt.task.milestones[0].name
-    tell(desk, "Ada", attempt, "milestone", {"name": first, "on": True})
-    tell(desk, "Ada", attempt, "note", "look")
-    tell(desk, "Ada", attempt, "undo")
-    later = sit(folder)
+    tell(assignments, "Ada", attempt, "milestone", {"name": first, "on": True})
+    tell(assignments, "Ada", attempt, "note", "look")
+    tell(assignments, "Ada", attempt, "undo")
+    later = open_runs(folder)
     assert later.next("Ada", "video").ticket == attempt.ticket
     sheet = later.sheet(attempt.ticket, "Ada")
     assert (sheet.milestones, sheet.said("note", "")) == ((first,), "")
-    assert sheet == desk.sheet(attempt.ticket, "Ada")
+    assert sheet == assignments.sheet(attempt.ticket, "Ada")
 
 
-def test_an_event_sent_twice_counts_once(tmp_path, sit):
+def test_an_event_sent_twice_counts_once(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1)
-    desk = sit(folder)
-    attempt = desk.next("Ada", "video")
+    assignments = open_runs(folder)
+    attempt = assignments.next("Ada", "video")
     for _ in range(2):
-        tell(desk, "Ada", attempt, "milestone", {"name": "reached", "on": True}, key="a" * 32)
-        tell(desk, "Ada", attempt, "undo", key="b" * 32)
+        tell(assignments, "Ada", attempt, "milestone", {"name": "reached", "on": True}, key="a" * 32)
+        tell(assignments, "Ada", attempt, "undo", key="b" * 32)
     for _ in range(3):
-        tell(desk, "Ada", attempt, "submit", key="c" * 32)
+        tell(assignments, "Ada", attempt, "submit", key="c" * 32)
     assert rows(folder) == 1
     assert trials(folder)[0].score == 0
 
 
-def test_a_kill_between_verdict_and_trial_loses_and_doubles_nothing(tmp_path, sit, monkeypatch):
+def test_a_kill_between_verdict_and_trial_loses_and_doubles_nothing(tmp_path, open_runs, monkeypatch):
     folder = make_run(tmp_path / "er", 1)
-    desk = sit(folder)
+    assignments = open_runs(folder)
     with monkeypatch.context() as patch:
         patch.setattr("holdfast.console.assignments._settle", lambda *_: None)
-        score(desk, "Ada")
+        score(assignments, "Ada")
     assert rows(folder) == 0
-    sit(folder)
-    sit(folder)
+    open_runs(folder)
+    open_runs(folder)
     assert [trial.score for trial in trials(folder)] == [25.0]
     assert rows(folder) == 1
 
 
-def test_taking_a_saved_trial_back_leaves_a_trace(tmp_path, sit):
+def test_taking_a_saved_trial_back_leaves_a_trace(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1)
-    desk = sit(folder)
-    attempt = score(desk, "Ada")
+    assignments = open_runs(folder)
+    attempt = score(assignments, "Ada")
     with pytest.raises(RefusedError, match="saved already"):
-        tell(desk, "Ada", attempt, "note", "too late")
-    tell(desk, "Ada", attempt, "withdraw")
+        tell(assignments, "Ada", attempt, "note", "too late")
+    tell(assignments, "Ada", attempt, "withdraw")
     assert [(t.valid, t.score) for t in trials(folder)] == [(False, None)]
-    assert desk.next("Ada", "video").ticket == attempt.ticket
-    tell(desk, "Ada", attempt, "milestone", {"name": "lifted", "on": True})
-    tell(desk, "Ada", attempt, "submit")
+    assert assignments.next("Ada", "video").ticket == attempt.ticket
+    tell(assignments, "Ada", attempt, "milestone", {"name": "lifted", "on": True})
+    tell(assignments, "Ada", attempt, "submit")
     assert [(t.valid, t.score) for t in trials(folder)] == [(True, 50.0)]
     assert rows(folder) == 3
     with Trials(folder / "trials.sqlite") as file:
         assert len(file.matrix(("stack_bowls", "press_button")).cells[1, 1]) == 1
 
 
-def test_no_event_can_be_changed_or_deleted(tmp_path, sit):
+def test_no_event_can_be_changed_or_deleted(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1)
-    score(sit(folder), "Ada")
+    score(open_runs(folder), "Ada")
     with sqlite3.connect(folder / "scoring.sqlite") as file:
         for statement in ("UPDATE events SET value = 'null'", "DELETE FROM events"):
             with pytest.raises(sqlite3.IntegrityError, match="never"):
                 file.execute(statement)
 
 
-def test_an_invalid_attempt_never_counts_and_is_tried_again_on_the_robot(tmp_path, sit):
+def test_an_invalid_attempt_never_counts_and_is_tried_again_on_the_robot(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
-    desk = sit(folder, target=2)
-    score(desk, "Ada", "robot", invalid="cable loose")
+    assignments = open_runs(folder, target=2)
+    score(assignments, "Ada", "robot", invalid="cable loose")
     (trial,) = trials(folder)
     assert (trial.valid, trial.score, trial.notes) == (False, None, "invalid: cable loose")
-    assert sorted(score(desk, "Ada", "robot").layout for _ in range(2)) == [1, 2]
-    assert desk.next("Ada", "robot") is None
+    assert sorted(score(assignments, "Ada", "robot").layout for _ in range(2)) == [1, 2]
+    assert assignments.next("Ada", "robot") is None
 
 
-def test_a_second_opinion_is_a_rating_and_not_a_trial(tmp_path, sit):
+def test_a_second_opinion_is_a_rating_and_not_a_trial(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
-    desk = sit(folder)
+    assignments = open_runs(folder)
     for _ in range(2):
-        score(desk, "Ada", reached=("reached", "lifted"))
+        score(assignments, "Ada", reached=("reached", "lifted"))
     for _ in range(2):
-        score(desk, "Bob", reached=("reached",))
-    assert desk.next("Eve", "video") is None  # two opinions are enough
+        score(assignments, "Bob", reached=("reached",))
+    assert assignments.next("Eve", "video") is None  # two opinions are enough
     assert [(t.operator, t.score) for t in trials(folder)] == [("Ada", 50.0)] * 2
-    (pair,) = pairs(desk)
+    (pair,) = pairs(assignments)
     assert (pair.raters, pair.videos, pair.overall.count) == (("Ada", "Bob"), 2, 8)
-    assert progress_view(desk, "Bob")["ways"]["video"]["twice"] == 2
+    assert progress_view(assignments, "Bob")["ways"]["video"]["twice"] == 2
 
 
-def test_people_rate_videos_of_the_twin_without_a_second_trial(tmp_path, sit):
+def test_people_rate_videos_of_the_twin_without_a_second_trial(tmp_path, open_runs):
     from report.synthetic import write_video
 
     folder = make_run(tmp_path / "er", evaluated=True, trials=2, video=write_video)
     before = trials(folder)
-    desk = sit(folder)
+    assignments = open_runs(folder)
     for _ in range(3):
-        score(desk, "Ada")
-    assert desk.next("Ada", "video") is None
+        score(assignments, "Ada")
+    assert assignments.next("Ada", "video") is None
     assert trials(folder) == before
-    (pair,) = pairs(desk)
+    (pair,) = pairs(assignments)
     assert (pair.raters, pair.videos) == (("Ada", "automatic scorer"), 3)
 
 
-def test_a_rollout_scored_as_it_happened_is_not_offered_again(tmp_path, sit, clock):
+def test_a_rollout_scored_as_it_happened_is_not_offered_again(tmp_path, open_runs, clock):
     folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
-    desk = sit(folder, target=1)
-    attempt = desk.next("Ada", "robot")
+    assignments = open_runs(folder, target=1)
+    attempt = assignments.next("Ada", "robot")
     wanted = json.loads((folder / "next.json").read_text())["attempts"]
     assert [(w["task"], w["stage"], w["operator"]) for w in wanted] == [("stack_bowls", 1, "Ada")]
     add_rollout(folder, 0, "stack_bowls", 1, when=clock.now + 1)
     clock.now += 20
-    tell(desk, "Ada", attempt, "submit")
+    tell(assignments, "Ada", attempt, "submit")
     assert trials(folder)[0].video == "rollouts/0000/video.mp4"
     assert json.loads((folder / "next.json").read_text()) == {"attempts": []}
-    assert desk.next("Ada", "video") is None
-    assert desk.next("Bob", "video").judged  # for a second opinion only
+    assert assignments.next("Ada", "video") is None
+    assert assignments.next("Bob", "video").judged  # for a second opinion only
 
 
-def test_a_rollout_written_after_its_score_is_not_a_second_trial(tmp_path, sit, clock):
+def test_a_rollout_written_after_its_score_is_not_a_second_trial(tmp_path, open_runs, clock):
     folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
-    desk = sit(folder, target=1)
+    assignments = open_runs(folder, target=1)
     began = clock.now + 1
-    score(desk, "Ada", "robot")
+    score(assignments, "Ada", "robot")
     add_rollout(folder, 0, "stack_bowls", 1, when=began - 0.999)
-    assert desk.next("Ada", "video") is None
+    assert assignments.next("Ada", "video") is None
     add_rollout(folder, 1, "stack_bowls", 1, when=began + 1000)
-    assert desk.next("Ada", "video").video == "rollouts/0001/video.mp4"
+    assert assignments.next("Ada", "video").video == "rollouts/0001/video.mp4"
 
 
-def test_waiting_videos_and_other_trials_are_no_longer_asked_of_the_robot(tmp_path, sit):
+def test_waiting_videos_and_other_trials_are_no_longer_asked_of_the_robot(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
     with Trials(folder / "trials.sqlite") as file:
         file.add(Trial("stack_bowls", 1, (), source="operator", operator="Bob", score=0.0, when=5.0))
-    desk = sit(folder, target=4)
-    assert sum(attempt.way == "robot" for attempt in desk.attempts) == 1
+    assignments = open_runs(folder, target=4)
+    assert sum(attempt.way == "robot" for attempt in assignments.attempts) == 1
 
 
 @pytest.mark.parametrize(
@@ -277,24 +277,24 @@ def test_waiting_videos_and_other_trials_are_no_longer_asked_of_the_robot(tmp_pa
         ("open", None),
     ],
 )
-def test_marks_that_the_rubric_does_not_know_are_refused(tmp_path, sit, kind, value):
-    desk = sit(make_run(tmp_path / "er", 1))
-    attempt = desk.next("Ada", "video")
+def test_marks_that_the_rubric_does_not_know_are_refused(tmp_path, open_runs, kind, value):
+    assignments = open_runs(make_run(tmp_path / "er", 1))
+    attempt = assignments.next("Ada", "video")
     with pytest.raises(RefusedError):
-        tell(desk, "Ada", attempt, kind, value)
-    assert not desk.sheet(attempt.ticket, "Ada").marks
+        tell(assignments, "Ada", attempt, kind, value)
+    assert not assignments.sheet(attempt.ticket, "Ada").marks
 
 
-def test_half_written_and_foreign_rollouts_are_left_alone(tmp_path, sit):
+def test_half_written_and_foreign_rollouts_are_left_alone(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1)
     (add_rollout(folder, 7, "stack_bowls", 1) / "rollout.json").write_text('{"task": "stack')
     (add_rollout(folder, 8, "stack_bowls", 1) / "video.mp4").unlink()
     add_rollout(folder, 9, "stack_bowls", 1, valid=False, why="server gone")
     add_rollout(folder, 10, "fly", 1)
     add_rollout(folder, 11, "stack_bowls", 9)
-    assert len(sit(folder).attempts) == 1
+    assert len(open_runs(folder).attempts) == 1
 
 
-def test_runs_of_one_name_are_refused(tmp_path, sit):
+def test_runs_of_one_name_are_refused(tmp_path, open_runs):
     with pytest.raises(HoldfastError, match="Two runs are called 'er'"):
-        sit(make_run(tmp_path / "a" / "er"), make_run(tmp_path / "b" / "er"))
+        open_runs(make_run(tmp_path / "a" / "er"), make_run(tmp_path / "b" / "er"))

@@ -52,7 +52,7 @@ def opened(browser):
 
 
 def ready(tab, number):
-    """Wait until trial `number` lies on the desk and everything before is saved."""
+    """Wait until trial `number` is on the page and everything before is saved."""
     expect(tab.locator("#scoring")).to_be_visible()
     expect(tab.locator("#meta .tag").first).to_have_text(f"Trial {number}")
     expect(tab.locator("#state")).to_have_text("saved")

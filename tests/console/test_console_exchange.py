@@ -15,7 +15,7 @@ from holdfast.runs.trials import Trials
 ADA = Trial(
     task="stack_bowls", stage=2, milestones=("reached", "lifted"), penalties={"green_bowl_knocked": 1}, final=True,
     source="operator", notes='slow, "odd"\nand long; a=b', operator="Ada", times={"reached": 1.1}, seconds=9.3,
-    score=37.5, video="rollouts/0001/video.mp4", policy="abc", normalization="def", when=1.8e9 + 1 / 3,
+    score=37.5, video="rollouts/0001/video.mp4", weights="abc", normalization="def", when=1.8e9 + 1 / 3,
 )  # fmt: skip
 HEADER = "task,stage,when,operator,milestones,penalties\n"
 

@@ -12,12 +12,12 @@ from lerobot.configs import FeatureType, PolicyFeature
 
 from holdfast import catalog
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.json_records import to_json
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.strategies import Normalization, calibrated_space
 from holdfast.policies.adapter import Adapter
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.modeling_nano import NanoPolicy
-from holdfast.train.config import plain
 
 ROBOT = EMBODIMENTS["piper_x_pair"]
 CAMERAS = ("head", "front", "left_wrist", "right_wrist")
@@ -35,7 +35,7 @@ def make_run(
 ) -> Path:
     """Write a run of `stages` finished stages, each with weights of its own."""
     path.mkdir(parents=True)
-    records = [plain(catalog.task(name)) for name in tasks]
+    records = [to_json(catalog.task(name)) for name in tasks]
     (path / "run.yaml").write_text(yaml.safe_dump({"config": {"method": method}, "tasks": records}))
     names = ("joint",) if method == "joint" else tasks
     for number, name in enumerate(names[:stages], 1):

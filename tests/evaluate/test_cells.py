@@ -8,9 +8,10 @@ import pytest
 
 from holdfast.core.records import Trial
 from holdfast.evaluate.cells import Cell, interval_width
+from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.run import FinishedStage
 
-STAGE = FinishedStage(1, "stack_bowls", Path("checkpoint"), ("stack_bowls",))
+STAGE = FinishedStage(1, "stack_bowls", Checkpoint(Path("checkpoint")), ("stack_bowls",))
 
 
 def trial(seed, score):

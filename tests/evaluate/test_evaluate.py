@@ -11,7 +11,7 @@ from runs import make_run
 from holdfast import catalog
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate import engine
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
@@ -32,8 +32,8 @@ def ran(monkeypatch):
                 source="twin",
                 seed=order.seed,
                 level=order.level,
-                notes=order.notes,
-                policy=order.policy,
+                protocol=order.protocol,
+                weights=order.weights,
                 normalization=order.normalization,
                 score=10.0 * order.stage + order.seed % 2,
                 video=order.video,
@@ -76,10 +76,10 @@ def test_the_trials_say_which_weights_and_space_they_were_run_with(run, ran):
     evaluate(run, "--trials", 1)
     first, second, third = stored(run)
     checkpoint = run / "stages" / "01-press_button" / "checkpoint"
-    assert first.policy == json.loads((checkpoint / "manifest.json").read_text())["policy/model.safetensors"]
-    assert first.policy != second.policy == third.policy
+    assert first.weights == json.loads((checkpoint / "manifest.json").read_text())["policy/model.safetensors"]
+    assert first.weights != second.weights == third.weights
     assert len(first.normalization) == 64
-    assert first.notes == "horizon 16"
+    assert first.protocol == TrialProtocol(16)
 
 
 def test_stages_tasks_and_unseen_choose_cells(run, ran):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from runs import CAMERAS, ROBOT, make_run
@@ -11,7 +12,9 @@ from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.data.generate import write_dataset
 from holdfast.data.lerobot.source import open_source
+from holdfast.evaluate import heldout
 from holdfast.evaluate.heldout import write_heldout
+from holdfast.runs.embodiment import settle_embodiment
 from holdfast.runs.run import read_run
 
 TASKS = ("press_button", "push_box")
@@ -40,6 +43,28 @@ def test_it_scores_every_episode_of_every_task_after_every_stage(run, demonstrat
     assert list(found["cells"]) == cells
     assert all(len(scores) == 2 and 0 <= min(scores) <= max(scores) <= 100 for scores in found["cells"].values())
     assert [file.name for file in run.glob("heldout*")] == ["heldout.json"]
+
+
+def test_which_arms_count_follows_from_the_robot_that_the_run_has_stored(run, demonstrations, monkeypatch):
+    def counted(robot):
+        """Dimensions that count for press_button, a task of one arm."""
+        (run / "embodiment.json").unlink(missing_ok=True)
+        settle_embodiment(run / "embodiment.json", robot)
+        list(write_heldout(read_run(run), demonstrations, False, "cpu"))
+        return masks.pop("press_button").sum()
+
+    masks = {}
+    monkeypatch.setattr(
+        heldout, "explained", lambda checkpoint, task, data, active, *_: masks.update({task.name: active}) or (50.0,)
+    )
+    assert counted(ROBOT) == 7
+    one = replace(
+        ROBOT, dimensions=tuple(replace(d, arm=catalog.task("press_button").arms[0]) for d in ROBOT.dimensions)
+    )
+    assert counted(one) == 14
+    assert counted(None) == 14, "without a robot every dimension counts"
+    with pytest.raises(HoldfastError, match="has 14 action dimensions; the run was trained for 'piper_x_pair'"):
+        counted(replace(ROBOT, dimensions=ROBOT.dimensions[:7]))
 
 
 def test_demonstrations_that_were_trained_on_are_refused(run, demonstrations):

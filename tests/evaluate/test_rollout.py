@@ -12,7 +12,7 @@ from holdfast.arenas.learned import LearnedPolicy
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
@@ -52,7 +52,7 @@ def batch(checkpoint):
 
 def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder]:
     made = TrialOrder(
-        checkpoint.parents[2], checkpoint, 2, catalog_task(task), 0, "standard", "weights", "space", "horizon 16"
+        checkpoint.parents[2], checkpoint, 2, catalog_task(task), 0, "standard", "weights", "space", TrialProtocol(16)
     )
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
@@ -135,7 +135,7 @@ def test_watching_a_seed_shows_the_trial_that_was_scored(checkpoint):
     (trial,) = play(load(checkpoint), [LocalLane("twin")], iter(orders(checkpoint, [1])))
     own = episode.trial(stage=2)
     assert (trial.milestones, trial.penalties, trial.seconds) == (own.milestones, own.penalties, own.seconds)
-    assert trial == replace(own, run="small", policy="weights", normalization="space", notes="horizon 16")
+    assert trial == replace(own, run="small", weights="weights", normalization="space", protocol=TrialProtocol(16))
 
 
 def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):

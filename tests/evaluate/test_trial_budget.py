@@ -10,10 +10,11 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.evaluate.trial_budget import trial_budget
 from holdfast.metrics import mean_of_means
+from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.run import FinishedStage, Run
 
 NAMES = ("stack_bowls", "hang_cup")
-STAGES = tuple(FinishedStage(n, name, Path(), NAMES[:n]) for n, name in enumerate(NAMES, 1))
+STAGES = tuple(FinishedStage(n, name, Checkpoint(Path()), NAMES[:n]) for n, name in enumerate(NAMES, 1))
 RUN = Run(Path("er"), "er", tuple(catalog.task(name) for name in NAMES), STAGES, 2)
 
 

@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import to_json
 from holdfast.embodiments import load
 from holdfast.norm.range_check import DimensionAudit, RangeCheck, RangeCounter, table
 from holdfast.norm.stats import Stats
@@ -110,7 +111,7 @@ def test_a_value_that_is_not_a_number_does_not_slip_through(value):
 
 
 def test_json_holds_every_row():
-    content = json.loads(json.dumps(audit_of(3.0, 12.0).to_json()))
+    content = json.loads(json.dumps(to_json(audit_of(3.0, 12.0))))
     assert content["task"] == "pack_bag"
     assert [(r["name"], r["largest"], r["outside"]) for r in content["rows"]] == [("a", 3.0, 0.1), ("b", 12.0, 0.1)]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json, to_json
 from holdfast.norm.stats import CAPACITY, COLUMNS, RunningStats, Stats
 
 RNG = np.random.default_rng(7)
@@ -224,7 +225,7 @@ def test_statistics_of_nothing_are_refused():
 @settings(deadline=None)
 def test_json_round_trip_is_bit_exact(values):
     stats = taken_in(values, capacity=16, block=5).finish()
-    back = Stats.from_json(json.loads(json.dumps(stats.to_json())))
+    back = from_json(Stats, json.loads(json.dumps(to_json(stats))), "stats")
     assert back == stats
     for name in COLUMNS:
         assert np.array(getattr(back, name)).tobytes() == np.array(getattr(stats, name)).tobytes()

@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json
 from holdfast.embodiments import load
 from holdfast.norm.stats import RunningStats, Stats
 from holdfast.norm.strategies import (
@@ -155,8 +156,8 @@ def test_a_tampered_file_does_not_load_and_its_honest_twin_has_another_hash(path
     tampered = changed(CONTENT, path)
     with pytest.raises(HoldfastError, match="do not match their hash"):
         Normalization.from_json(tampered)
-    spaces = {task: Space.from_json(space) for task, space in tampered["measured"].items()}
-    honest = Normalization(tampered["strategy"], spaces, Space.from_json(tampered["calibrated"]))
+    spaces = {task: from_json(Space, space, task) for task, space in tampered["measured"].items()}
+    honest = Normalization(tampered["strategy"], spaces, from_json(Space, tampered["calibrated"], "calibrated"))
     assert honest.hash != CONTENT["hash"]
 
 

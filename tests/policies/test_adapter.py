@@ -76,9 +76,9 @@ def observation():
 
 def test_stock_lerobot_gives_the_same_actions(trained, tmp_path):
     from holdfast.policies import adapter, transforms
-    from holdfast.runs.folder import read_finished
+    from holdfast.runs.checkpoint import Checkpoint
 
-    finished = read_finished(trained / "stages" / "02-lift" / "checkpoint")
+    finished = Checkpoint(trained / "stages" / "02-lift" / "checkpoint")
     ours = adapter.load(finished.policy, tuple(finished.schema["names"]), "cpu")
     pre, post = transforms.build(ours.config, finished.normalization.test("lift"))
     torch.manual_seed(0)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json, to_json
 from holdfast.replay import buffer as buffers
 from holdfast.replay.buffer import Buffer, quota
 from holdfast.replay.selection import SELECTIONS
@@ -129,7 +130,7 @@ def test_what_is_kept_of_a_task_is_found_by_name():
 
 def test_json_round_trip():
     buffer = history([500, 300, 200])[-1]
-    back = Buffer.from_json(json.loads(json.dumps(buffer.to_json())))
+    back = from_json(Buffer, json.loads(json.dumps(to_json(buffer))), "buffer.json")
     assert back == buffer
     grown = [b.after_stage("push_box", "f", [30] * 100, "random", 42) for b in (buffer, back)]
     assert grown[0] == grown[1]

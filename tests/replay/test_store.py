@@ -15,6 +15,7 @@ from toys import TASKS, TINY, stream_text
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import read_json
 from holdfast.data.cache.listing import list_caches
 from holdfast.data.lerobot import export
 from holdfast.data.lerobot.source import open_source
@@ -43,7 +44,7 @@ def events(run, kind):
 
 def kept_of(toy, output, stage):
     path = toy / output / "stages" / stage / "checkpoint" / "buffer.json"
-    return Buffer.from_json(json.loads(path.read_text()))
+    return read_json(Buffer, path)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from holdfast.report.gather import gather
 from holdfast.runs.trials import Trials
 
 TWO = ("stack_bowls", "hang_cup")
-TRIAL = Trial("stack_bowls", 2, ("reached",), source="twin", seed=100, score=25.0, policy="old")
+TRIAL = Trial("stack_bowls", 2, ("reached",), source="twin", seed=100, score=25.0, weights="old")
 
 
 def test_runs_without_stages_have_one_row_of_all_tasks(tmp_path):
@@ -41,7 +41,7 @@ def test_finetune_gives_the_others_their_forward_transfer(tmp_path):
 def test_trials_are_those_the_matrix_counts(tmp_path):
     folder = write_run(tmp_path / "er", names=TWO, trials=2)
     stored = Trials(folder / "trials.sqlite")
-    stored.add(replace(TRIAL, valid=False, policy=""))
+    stored.add(replace(TRIAL, valid=False, weights=""))
     (run,) = gather([folder])
     assert [t.seed for t in run.of(1, 2)] == [0, 1]
     assert len(run.matrix.cells[1, 2]) == 2
@@ -51,7 +51,7 @@ def test_trials_of_weights_that_were_trained_anew_no_longer_count(tmp_path):
     folder = write_run(tmp_path / "er", names=TWO, evaluated=False)
     stored = Trials(folder / "trials.sqlite")
     stored.add(TRIAL)
-    stored.add(replace(TRIAL, policy="new", seed=101))
+    stored.add(replace(TRIAL, weights="new", seed=101))
     (run,) = gather([folder])
     assert [t.seed for t in run.of(1, 2)] == [101]
 
@@ -76,7 +76,7 @@ def test_a_stage_started_again_is_audited_once(tmp_path):
     lines = (folder / "audit.jsonl").read_text()
     (folder / "audit.jsonl").write_text(lines + lines)
     (run,) = gather([folder])
-    assert [audit["task"] for audit in run.audits] == list(TWO)
+    assert [audit["task"] for audit in run.range_checks] == list(TWO)
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):

@@ -81,7 +81,7 @@ def test_a_server_killed_in_the_middle_stops_the_arms_and_the_next_attempt_recon
             process.kill()
 
     client = AsyncClient(PolicyClient(f"ws://127.0.0.1:{port}"), LONG)
-    assert client.connect().policy == "abc"
+    assert client.connect().weights == "abc"
     outcome = attempt(robot, client, kill)
     assert outcome.ended == "unanswered"
     assert outcome.why == f"The policy server at ws://127.0.0.1:{port} is gone: the connection broke."

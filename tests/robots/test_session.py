@@ -10,7 +10,7 @@ from fakes import CAMERAS, HOME, ONE, PAIR, FakeAnswerer, FakeClock, FakeKeys, F
 
 from holdfast import arenas, catalog
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.client import About, InProcess, PolicyClient
 from holdfast.robots.keys import NoKeys
@@ -63,7 +63,7 @@ def test_the_twin_scores_itself_and_leaves_video_and_record(twin, run):
         (6, True, 0.0, "twin", 2),
     ]
     assert found[0].video == "rollouts/0001/video.mp4"
-    assert found[0].notes == "rolled out, horizon 8, asked 4 ahead"
+    assert found[0].protocol == TrialProtocol(8, ahead=4, limits=True)
     content = json.loads((run / "rollouts/0001/rollout.json").read_text())
     assert {key: content[key] for key in ("task", "stage", "policy", "normalization", "operator", "seconds")} == {
         "task": "press_button",
@@ -97,7 +97,7 @@ def test_an_unanswered_attempt_in_the_twin_is_not_valid_and_not_scored_and_its_l
     assert (second.valid, second.score, second.seed) == (True, 0.0, 1)
     assert not json.loads((failed.folder / "rollout.json").read_text())["valid"]
     with Trials(run / "trials.sqlite") as file:
-        again = Trial("press_button", 1, (), source="twin", seed=0, policy="weights", score=0.0)
+        again = Trial("press_button", 1, (), source="twin", seed=0, weights="weights", score=0.0)
         assert file.add(again) not in (1, 2), "the layout can be tried again"
 
 
@@ -196,7 +196,7 @@ def test_a_server_that_comes_back_with_another_policy_ends_the_session(run):
     answerer = FakeAnswerer()
     attempts = session(FakeRobot(steps=5), answerer, Book(), ONE, FakeKeys({1: " "})).run(2)
     next(attempts)
-    answerer.connect = lambda: About(PAIR.names, CAMERAS, 16, policy="other")
+    answerer.connect = lambda: About(PAIR.names, CAMERAS, 16, weights="other")
     with pytest.raises(HoldfastError, match="serves another policy"):
         next(attempts)
 
@@ -263,7 +263,7 @@ def test_the_command_runs_a_stage_of_a_run_in_the_twin(small_run, tmp_path, caps
     assert main([*words, "--fast", "--seconds=0.5", "--trials=2", f"--record={record}"]) == 0
     assert "attempt 2 of 2: score 0 of 100" in capsys.readouterr().out
     assert [t.seed for t in trials(run)] == [0, 1]
-    assert trials(run)[0].notes == "rolled out, horizon 16, asked 0 ahead"
+    assert trials(run)[0].protocol == TrialProtocol(16, limits=True)
     assert json.loads((run / "rollouts/0002/rollout.json").read_text())["episode"] == 1
     assert (record / "meta/info.json").exists()
     assert main([*words, "--stage=7"]) == 2

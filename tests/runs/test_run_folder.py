@@ -11,10 +11,13 @@ from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Normalization, Space
 from holdfast.replay.buffer import Buffer
 from holdfast.core import checked_folder as checkpoint
-from holdfast.train.config import LogConfig, ReplayConfig, TrainConfig, plain
+from holdfast.core.json_records import to_json
+from holdfast.runs.paths import StagePaths
+from holdfast.runs.settings import FREE
+from holdfast.train.config import LogConfig, ReplayConfig, TrainConfig
 from holdfast.train.log import MetricsLog
 from holdfast.core.records import Stage
-from holdfast.runs.folder import FREE, RunFolder
+from holdfast.runs.folder import RunFolder
 from holdfast.core.files import write_text
 
 TASKS = [{"task": {"name": "reach", "arms": ["left"]}, "dataset": "/data/reach"}]
@@ -31,22 +34,22 @@ def run(tmp_path):
 
 
 def settings(**changes):
-    return plain(TrainConfig(stream="single_arm", **changes))
+    return to_json(TrainConfig(stream="single_arm", **changes))
 
 
 def test_begin_writes_what_was_asked_for(run):
-    run.begin(settings(seed=7), TASKS)
+    run.begin(settings(seed=7), TASKS, None)
     written = yaml.safe_load((run.path / "run.yaml").read_text())
     assert written["config"]["seed"] == 7
-    assert written["config"]["replay"] == plain(ReplayConfig())
+    assert written["config"]["replay"] == to_json(ReplayConfig())
     assert written["tasks"] == TASKS
     assert not set(FREE) & set(written["config"])
 
 
 def test_the_same_settings_go_on_and_leave_the_file_alone(run):
-    run.begin(settings(), TASKS)
+    run.begin(settings(), TASKS, None)
     before = (run.path / "run.yaml").read_bytes()
-    run.begin(settings(), TASKS)
+    run.begin(settings(), TASKS, None)
     assert (run.path / "run.yaml").read_bytes() == before
 
 
@@ -62,46 +65,46 @@ def test_the_same_settings_go_on_and_leave_the_file_alone(run):
     ],
 )
 def test_a_changed_setting_is_named_and_nothing_is_overwritten(run, changes, named):
-    run.begin(settings(), TASKS)
+    run.begin(settings(), TASKS, None)
     before = (run.path / "run.yaml").read_bytes()
     with pytest.raises(HoldfastError) as caught:
-        run.begin(settings(**changes), TASKS)
+        run.begin(settings(**changes), TASKS, None)
     assert named in str(caught.value)
     assert "another --output" in str(caught.value)
     assert (run.path / "run.yaml").read_bytes() == before
 
 
 def test_another_task_list_is_refused(run):
-    run.begin(settings(), TASKS)
+    run.begin(settings(), TASKS, None)
     with pytest.raises(HoldfastError, match=r"tasks\[1\].*name was .reach., now .lift."):
-        run.begin(settings(), [{"task": {"name": "lift", "arms": ["left"]}, "dataset": "/data/lift"}])
+        run.begin(settings(), [{"task": {"name": "lift", "arms": ["left"]}, "dataset": "/data/lift"}], None)
 
 
 def test_a_setting_that_was_not_there_before_is_a_change(run):
     old = settings()
     del old["idle"]
-    run.begin(old, TASKS)
+    run.begin(old, TASKS, None)
     with pytest.raises(HoldfastError, match="idle was None, now 'hold'"):
-        run.begin(settings(), TASKS)
+        run.begin(settings(), TASKS, None)
 
 
 def test_a_setting_that_is_gone_is_a_change(run):
-    run.begin({**settings(), "retired": 1}, TASKS)
+    run.begin({**settings(), "retired": 1}, TASKS, None)
     with pytest.raises(HoldfastError, match="retired was 1, now None"):
-        run.begin(settings(), TASKS)
+        run.begin(settings(), TASKS, None)
 
 
 @pytest.mark.parametrize("name", FREE)
 def test_what_does_not_change_the_weights_may_change(run, name):
-    run.begin({**settings(), name: "before"}, TASKS)
-    run.begin({**settings(), name: "after"}, TASKS)
+    run.begin({**settings(), name: "before"}, TASKS, None)
+    run.begin({**settings(), name: "after"}, TASKS, None)
     assert "after" not in (run.path / "run.yaml").read_text()
 
 
 def test_every_float_survives_the_yaml_file(run):
     values = [1e-10, 1e-8, 0.1, 1 / 3, 5e-05, 1e22, 123456789.123456789]
-    run.begin({"values": values}, [])
-    run.begin({"values": list(values)}, [])
+    run.begin({"values": values}, [], None)
+    run.begin({"values": list(values)}, [], None)
     assert yaml.safe_load((run.path / "run.yaml").read_text())["config"]["values"] == values
 
 
@@ -186,15 +189,15 @@ def finish(run, stage=STAGE):
     buffer = Buffer(0.2).after_stage("hang_cup", "f", [5] * 20, "random", 1)
 
     def fill(folder):
-        for name, value in (("normalization", known.to_json()), ("buffer", buffer.to_json()), ("schema", {"fps": 30})):
+        for name, value in (("normalization", known.to_json()), ("buffer", to_json(buffer)), ("schema", {"fps": 30})):
             (folder / f"{name}.json").write_text(json.dumps(value))
 
-    checkpoint.write(run.stage(stage) / "checkpoint", fill)
+    checkpoint.write(run.stage(stage).checkpoint.folder, fill)
     return known, buffer
 
 
 def test_a_stage_without_a_checkpoint_is_not_finished(run):
-    assert run.stage(STAGE) == run.path / "stages" / "02-hang_cup"
+    assert run.stage(STAGE).folder == run.path / "stages" / "02-hang_cup"
     assert run.finished(STAGE) is None
     assert run.said == []
 
@@ -209,7 +212,7 @@ def test_a_finished_stage_gives_back_what_it_ended_with(run):
 
 def test_a_damaged_final_checkpoint_is_named_and_the_stage_redone(run):
     finish(run)
-    (run.stage(STAGE) / "checkpoint" / "buffer.json").write_text("{}")
+    run.stage(STAGE).checkpoint.buffer_file.write_text("{}")
     assert run.finished(STAGE) is None
     assert "buffer.json does not have the bytes" in run.said[0]
 
@@ -229,7 +232,7 @@ def test_the_access_log_appends_events_under_their_stage(run):
 
 
 def metrics(folder, resumed_at=0):
-    return MetricsLog(folder, LogConfig(), "run", "hang_cup", resumed_at)
+    return MetricsLog(StagePaths(folder), LogConfig(), "run", "hang_cup", resumed_at)
 
 
 def logged(folder):

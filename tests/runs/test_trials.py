@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.runs.trials import Trials
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 
 TRIAL = Trial(
     task="stack_bowls",
@@ -20,7 +20,8 @@ TRIAL = Trial(
     penalties={"dropped": 2},
     final=False,
     source="twin",
-    notes="horizon 8",
+    notes="the gripper slipped",
+    protocol=TrialProtocol(8, ahead=4, limits=True),
     run="er",
     seed=4,
     level="wide",
@@ -29,7 +30,7 @@ TRIAL = Trial(
     seconds=9.5,
     score=62.5,
     video="videos/a.mp4",
-    policy="abc",
+    weights="abc",
     normalization="def",
     when=1.5e9,
 )
@@ -80,7 +81,7 @@ def test_a_layout_counts_once_for_one_policy(trials):
     number = trials.add(TRIAL)
     assert trials.add(replace(TRIAL, score=0.0)) == number
     assert trials.all() == [TRIAL]
-    assert trials.add(replace(TRIAL, policy="other")) != number
+    assert trials.add(replace(TRIAL, weights="other")) != number
 
 
 def test_operators_repeat_a_task_as_often_as_they_like(trials):
@@ -130,7 +131,7 @@ def test_matrix_counts_valid_trials_by_task_and_stage(trials):
         replace(TRIAL, seed=5, score=100.0),
         replace(TRIAL, seed=6, score=0.0, valid=False),
         replace(TRIAL, task="hang_cup", score=25.0),
-        replace(BY_HAND, policy="", score=75.0),
+        replace(BY_HAND, weights="", score=75.0),
     ):
         trials.add(trial)
     assert trials.matrix(("hang_cup", "stack_bowls")).cells == {(1, 2): (25.0,), (2, 2): (62.5, 100.0, 75.0)}
@@ -140,7 +141,7 @@ def test_matrix_counts_valid_trials_by_task_and_stage(trials):
 
 def test_matrix_leaves_out_weights_that_were_replaced(trials):
     trials.add(TRIAL)
-    trials.add(replace(TRIAL, policy="trained again", score=87.5))
+    trials.add(replace(TRIAL, weights="trained again", score=87.5))
     assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
 
 
@@ -189,3 +190,41 @@ def test_killed_in_the_middle_of_writes_nothing_is_lost_or_doubled(tmp_path):
         assert set(seeds) <= set(own)
         assert len(own) <= max(seeds) + 2, "at most one was written and not yet reported"
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"),
+    [
+        (TrialProtocol(8), "horizon 8"),
+        (TrialProtocol(8, ahead=4, limits=True), "rolled out, horizon 8, asked 4 ahead"),
+        (TrialProtocol(16, limits=True), "rolled out, horizon 16, asked 0 ahead"),
+        (TrialProtocol(16, ahead=2), "horizon 16, asked 2 ahead"),
+    ],
+)
+@pytest.mark.parametrize("notes", ["", "a cable; came loose\nhorizon 3"])
+def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, protocol, text, notes):
+    trials.add(replace(TRIAL, protocol=protocol, notes=notes))
+    stored = sqlite3.connect(tmp_path / "trials.sqlite").execute("SELECT notes, policy FROM trials").fetchone()
+    assert stored == (f"{text}; {notes}" if notes else text, "abc")
+    assert trials.all() == [replace(TRIAL, protocol=protocol, notes=notes)]
+
+
+@pytest.mark.parametrize("notes", ["", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so"])
+def test_notes_of_people_are_no_protocol(trials, notes):
+    trials.add(replace(TRIAL, protocol=None, notes=notes))
+    assert trials.all() == [replace(TRIAL, protocol=None, notes=notes)]
+
+
+def test_a_file_of_version_1_opens_and_its_trials_compare(tmp_path):
+    """Made as the first version did: the hash in `policy`, the protocol in words in `notes`."""
+    with Trials(tmp_path / "old.sqlite") as file:
+        file.file.execute(
+            "INSERT INTO trials (run, task, stage, source, seed, level, operator, milestones, times, penalties, final, "
+            'seconds, score, video, policy, normalization, notes, valid, "when") VALUES '
+            "('er', 'stack_bowls', 2, 'twin', 4, 'wide', '', '[]', '{}', '{}', 1, 1.0, 25.0, '', 'abc', 'def', "
+            "'rolled out, horizon 8, asked 4 ahead', 1, 1.5e9)"
+        )
+    with Trials(tmp_path / "old.sqlite") as again:
+        (found,) = again.all()
+        assert (found.weights, found.protocol, found.notes) == ("abc", TrialProtocol(8, ahead=4, limits=True), "")
+        assert again.add(TRIAL) == 1, "the same layout with the same weights is there already"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from holdfast import __version__, catalog
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.runs.embodiment import settle_embodiment
 from holdfast.serve.bundle import load, make, verify
 
 
@@ -38,7 +40,7 @@ def test_it_holds_what_the_policy_needs(bundle):
 def test_a_stage_knows_what_was_learned_up_to_it(trained, tmp_path, bundle):
     first = make(trained, 1, tmp_path / "one")
     assert list(first.tasks) == [TASKS[0]]
-    assert first.policy != bundle.policy
+    assert first.weights != bundle.weights
     assert make(trained, None, tmp_path / "last").hash == bundle.hash, "the same stage gives the same bytes"
 
 
@@ -126,6 +128,16 @@ def test_a_stream_that_is_gone_can_be_replaced_by_a_name(tmp_path):
     with pytest.raises(HoldfastError, match="--embodiment"):
         make(run, 1, tmp_path / "out")
     assert make(run, 1, tmp_path / "out", "piper_x_pair").embodiment == EMBODIMENTS["piper_x_pair"]
+
+
+def test_the_robot_is_the_one_that_the_run_has_stored(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    stored = replace(EMBODIMENTS["piper_x_pair"], name="edited since")
+    settle_embodiment(run / "embodiment.json", stored)
+    assert make(run, 2, tmp_path / "out").embodiment == stored
+    (run / "embodiment.json").write_text("{}")
+    with pytest.raises(HoldfastError, match=r"embodiment\.json must have the keys"):
+        make(run, 2, tmp_path / "other")
 
 
 def test_the_policy_acts_as_the_checkpoint_does_and_as_lerobot_rollout_loads_it(trained, bundle, pilot):

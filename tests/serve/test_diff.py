@@ -29,7 +29,7 @@ def test_one_changed_tensor_is_named_with_its_change(bundle, tmp_path):
     name = sorted(key for key, value in tensors.items() if value.size > 10 and np.abs(value).sum() > 0)[0]
     (tmp_path / "policy").mkdir()
     save_file({**tensors, name: tensors[name] * np.float32(1.5)}, tmp_path / "policy" / "model.safetensors")
-    other = replace(bundle, path=tmp_path, policy="other")
+    other = replace(bundle, path=tmp_path, weights="other")
     (line,) = differences(bundle, other)
     assert line == f"weights: 1 of {len(tensors)} tensors differ; most changed: {name} by 50 %"
 

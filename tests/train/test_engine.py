@@ -10,6 +10,8 @@ from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.json_records import to_json
+from holdfast.embodiments import EMBODIMENTS
 
 
 def train(toy, *more, code=0, name="run"):
@@ -227,3 +229,42 @@ def test_datasets_may_move_between_two_starts(toy):
     for name in ("reach", "lift", "stream.toml"):
         shutil.move(toy / name, moved / name)
     assert weights(train(moved, "--tasks=[reach, lift]", f"--output={run}") and run) == before
+
+
+def robot_file(toy, text=lambda text: text):
+    """The robot of the toy stream as a file of its own, as `text` changes it."""
+    rows = [to_json(dimension) for dimension in EMBODIMENTS["piper_x_pair"].dimensions]
+    tables = ["[[dimension]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in row.items()) for row in rows]
+    (toy / "pair.toml").write_text(text("\n".join(tables)))
+    return toy / "pair.toml"
+
+
+def test_a_robot_file_edited_between_two_stages_is_refused(toy, capsys):
+    (toy / "stream.toml").write_text(stream_text(("reach", "lift"), robot_file(toy)))
+    held = (toy / "lift").rename(toy / "not-yet-recorded")
+    (toy / "lift").mkdir()
+    run = train(toy, code=2)
+    assert (run / "stages" / "01-reach" / "checkpoint").exists()
+    (toy / "lift").rmdir()
+    held.rename(toy / "lift")
+
+    robot_file(toy, lambda text: text.replace("step = 0.07", "step = 0.05", 1))
+    capsys.readouterr()
+    train(toy, code=2)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "step of 'left_joint_1.pos' was 0.07, now 0.05" in said
+    assert "another --output" in said
+    assert not (run / "stages" / "02-lift").exists()
+
+    robot_file(toy)
+    train(toy)
+    assert (run / "stages" / "02-lift" / "checkpoint").exists()
+
+
+def test_a_run_begun_before_robots_were_stored_gets_its_own(toy):
+    run = train(toy, "--tasks=[reach]")
+    before = weights(run)
+    (run / "embodiment.json").unlink()
+    train(toy, "--tasks=[reach]")
+    assert json.loads((run / "embodiment.json").read_text())["embodiment"]["name"] == "piper_x_pair"
+    assert weights(run) == before

@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import catalog
+from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
 from holdfast.train.config import ReplayConfig, TrainConfig
@@ -83,7 +84,7 @@ def test_a_stages_folder_sorts_in_order():
 
 
 def test_the_plan_of_a_catalog_stream_without_data_counts_with_the_catalog():
-    found = json.loads(json.dumps(plan().to_json()))
+    found = json.loads(json.dumps(to_json(plan())))
     assert (found["stream"], found["method"], found["policy"], found["normalization"]) == (
         "single_arm", "er", "nano", "frozen-first",
     )  # fmt: skip

@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder")
         parser.add_argument("--stage", type=int, metavar="K", help="the stage; else the last finished one")
         parser.add_argument("--output", type=Path, metavar="FOLDER", help="the new folder; else bundles/RUN-K")
-        parser.add_argument("--embodiment", help="the robot, where the run's stream is gone: a name or a .toml file")
+        parser.add_argument("--embodiment", help="the robot, if not the run's own: a name or a .toml file")
         return _make(parser.parse_args(argv))
     action, words = argv[0], argv[1:]
     parser.prog = f"holdfast bundle {action}"

@@ -106,7 +106,7 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
         bar = progress.add_task("held-out episodes", total=None, note="")
         for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
             progress.update(bar, completed=done, total=total, note=note)
-    console.print(f"wrote {run.path / 'heldout.json'}", soft_wrap=True)
+    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
 
 
 def _device(asked: str) -> str:

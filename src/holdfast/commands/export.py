@@ -79,7 +79,10 @@ def _export_policy(folder: Path, output: Path) -> int:
 
 def _buffer_file(run: Path, stage: int | None) -> Path:
     """The buffer of a run's stage."""
-    found = {int(p.parts[-3][:2]): p for p in sorted(run.glob("stages/[0-9][0-9]-*/checkpoint/buffer.json"))}
+    from holdfast.runs.paths import RunPaths
+
+    files = {stage.number: stage.checkpoint.buffer_file for stage in RunPaths(run).stages()}
+    found = {number: file for number, file in files.items() if file.exists()}
     if not found:
         raise HoldfastError(f"{run} is not a run with a finished stage: there is no stages/*/checkpoint/buffer.json.")
     if stage is not None and stage not in found:

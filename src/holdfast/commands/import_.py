@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import to_json
 from holdfast.core.records import StreamTask
 
 _HELP = """\
@@ -86,7 +87,7 @@ def _import_buffer(files: list[Path], stream: str | None, data_root: str | None,
         episodes = read_episodes(file, source.raw.starts.tolist(), source.raw.ends.tolist())
         tasks.append(Kept(entry.task.name, source.fingerprint, len(source.starts), episodes))
         print(f"{entry.task.name}: {len(episodes)} of {len(source.starts)} episodes")
-    write_text(output, json.dumps(Buffer(ratio, tuple(tasks)).to_json(), indent=1))
+    write_text(output, json.dumps(to_json(Buffer(ratio, tuple(tasks))), indent=1))
     print(f"Written to {output}. As a dataset: holdfast export buffer {output} --stream={stream} --output=FOLDER")
     return 0
 

@@ -143,7 +143,7 @@ def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer
         return PolicyClient(args.server, _token(args.token_file))
     from holdfast.policies.device import choose_device
 
-    folder = stage.checkpoint if stage else args.policy
+    folder = stage.checkpoint.folder if stage else args.policy
     return InProcess(folder, _names(args), choose_device(args.device))
 
 
@@ -161,10 +161,10 @@ def _check_about(args: argparse.Namespace, about: About, task: Task, stage: Fini
         raise HoldfastError(f"The policy is for dimensions {list(about.names)}, the robot has {list(names)}.")
     if about.tasks and task.name not in about.tasks:
         raise unknown(f"task of the policy at {args.server}", task.name, about.tasks)
-    if stage and about.policy and about.policy != stage.policy:
+    if stage and about.weights and about.weights != stage.checkpoint.weights_hash:
         raise HoldfastError(
-            f"{args.server} serves other weights ({about.policy[:12]}) than stage {stage.number} of {args.run} "
-            f"({stage.policy[:12]}). Serve that stage's bundle, or name the stage that is served."
+            f"{args.server} serves other weights ({about.weights[:12]}) than stage {stage.number} of {args.run} "
+            f"({stage.checkpoint.weights_hash[:12]}). Serve that stage's bundle, or name the stage that is served."
         )
 
 
@@ -191,9 +191,9 @@ def _book(args: argparse.Namespace, run: Run | None, stage: FinishedStage | None
 
     dataset = Dataset(args.record, patient=args.fast) if args.record else None
     if run is None or stage is None:
-        return Book(policy=about.policy, normalization=about.normalization, operator=args.operator, dataset=dataset)
-    space = stage.normalization.execute(task.name).hash
-    return Book(run.path, stage.number, stage.policy, space, args.operator, dataset)
+        return Book(weights=about.weights, normalization=about.normalization, operator=args.operator, dataset=dataset)
+    space = stage.checkpoint.normalization.execute(task.name).hash
+    return Book(run.path, stage.number, stage.checkpoint.weights_hash, space, args.operator, dataset)
 
 
 def _session(
@@ -230,6 +230,8 @@ def _session(
 
 def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
     """What would happen, in words."""
+    from holdfast.runs.paths import RunPaths
+
     task = conduct.task
     views = ", ".join(f"{name} {height}x{width}" for name, (height, width) in about.cameras.items())
     source = args.server or args.policy or f"stage {args.stage or 'last'} of {args.run}"
@@ -240,7 +242,7 @@ def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
         f"chunks    {conduct.horizon} of {about.answer_steps} steps carried out, "
         f"the next asked for {conduct.ahead} ahead",
         f"watchdog  arms stop when an answer takes more than {args.deadline:g} s",
-        f"video     {args.run / 'rollouts' if args.run else 'none: no --run'}",
+        f"video     {RunPaths(args.run).rollouts if args.run else 'none: no --run'}",
         f"dataset   {args.record or 'none: no --record'}",
     ]
     return "\n".join(lines)

@@ -133,6 +133,7 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
     if recipe.evaluate:
         from holdfast.commands.evaluate import show
         from holdfast.evaluate.engine import matrix
+        from holdfast.runs.paths import RunPaths
         from holdfast.runs.run import read_run
         from holdfast.runs.trials import Trials
 
@@ -141,7 +142,7 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
             console.rule(run.method, align="left")
             with Trials(run.trials) as trials:
                 show(run, matrix(run, trials, None), console)
-        console.print(f"Report: {recipe.runs[0] / 'report' / 'index.html'}", soft_wrap=True)
+        console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True)
     console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. The runs: {', '.join(map(str, recipe.runs))}")
 
 

@@ -77,9 +77,9 @@ def _show_agreement(runs: list[Run]) -> None:
     from holdfast.console.assignments import Assignments
     from holdfast.console.view import pairs
 
-    desk = Assignments(runs, target=0)
-    found = pairs(desk)
-    desk.close()
+    assignments = Assignments(runs, target=0)
+    found = pairs(assignments)
+    assignments.close()
     console = Console(highlight=False)
     if not found:
         console.print("No video was rated by two yet. `holdfast score RUN` offers videos that others have scored.")

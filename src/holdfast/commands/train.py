@@ -11,6 +11,7 @@ from rich.console import Console
 from holdfast import catalog
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import to_json
 from holdfast.core.records import Stream
 from holdfast.data.cache.listing import say_size
 from holdfast.train import plan as plans
@@ -93,7 +94,7 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, conso
         alone = replace(config, batch_size=plan.samples_per_rank, optim=replace(config.optim, accumulate=parts))
         measured = estimate(alone, stream, here[0])
     if config.json:
-        print(json.dumps({**plan.to_json(), "estimate": measured.to_json() if measured else None}, indent=1))
+        print(json.dumps({**to_json(plan), "estimate": to_json(measured)}, indent=1))
         return 0
     console.print(plans.table(plan))
     for note in plan.notes:

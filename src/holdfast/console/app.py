@@ -20,7 +20,6 @@ from pydantic import BaseModel, StringConstraints
 
 import holdfast.report
 from holdfast.console.assignments import Assignments, RefusedError
-from holdfast.console.attempts import film
 from holdfast.console.run_scores import live
 from holdfast.console.view import agreement_view, attempt_view, progress_view, sheet_view
 from holdfast.core.errors import HoldfastError
@@ -107,9 +106,9 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
 def _lifespan(runs: Sequence[Run], target: int) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.desk = Assignments(runs, target)
+        app.state.assignments = Assignments(runs, target)
         yield
-        app.state.desk.close()
+        app.state.assignments.close()
 
     return lifespan
 
@@ -141,9 +140,9 @@ def _add_page(app: FastAPI, operator: str) -> None:
 
     @app.get("/api/hello")
     async def hello(request: Request) -> dict[str, Any]:
-        desk: Assignments = request.app.state.desk
-        desk.refresh()
-        unscored = [attempt.way for attempt in desk.attempts if not desk.scored(attempt)]
+        assignments: Assignments = request.app.state.assignments
+        assignments.refresh()
+        unscored = [attempt.way for attempt in assignments.attempts if not assignments.scored(attempt)]
         filmed = "video" in unscored or "robot" not in unscored
         return {"operator": operator, "way": "video" if filmed else "robot"}
 
@@ -151,40 +150,40 @@ def _add_page(app: FastAPI, operator: str) -> None:
 def _add_scoring(app: FastAPI) -> None:
     @app.post("/api/next")
     async def following(wish: Wish, request: Request) -> dict[str, Any]:
-        desk: Assignments = request.app.state.desk
-        attempt = desk.next(wish.operator, wish.way)
+        assignments: Assignments = request.app.state.assignments
+        attempt = assignments.next(wish.operator, wish.way)
         return {
-            "attempt": attempt_view(desk, attempt, wish.operator) if attempt else None,
-            "progress": progress_view(desk, wish.operator),
+            "attempt": attempt_view(assignments, attempt, wish.operator) if attempt else None,
+            "progress": progress_view(assignments, wish.operator),
         }
 
     @app.post("/api/event")
     async def event(event: Event, request: Request) -> dict[str, Any]:
-        desk: Assignments = request.app.state.desk
-        sheet = desk.tell(event.operator, event.ticket, event.key, event.kind, event.value)
-        return sheet_view(desk.find(event.ticket), sheet)
+        assignments: Assignments = request.app.state.assignments
+        sheet = assignments.tell(event.operator, event.ticket, event.key, event.kind, event.value)
+        return sheet_view(assignments.find(event.ticket), sheet)
 
     @app.get("/api/progress")
     async def progress(operator: Name, request: Request) -> dict[str, Any]:
-        desk: Assignments = request.app.state.desk
-        desk.refresh()
-        return progress_view(desk, operator)
+        assignments: Assignments = request.app.state.assignments
+        assignments.refresh()
+        return progress_view(assignments, operator)
 
     @app.get("/api/agreement")
     async def agreement(request: Request) -> list[dict[str, Any]]:
-        desk: Assignments = request.app.state.desk
-        desk.refresh()
-        return agreement_view(desk)
+        assignments: Assignments = request.app.state.assignments
+        assignments.refresh()
+        return agreement_view(assignments)
 
 
 def _add_media(app: FastAPI) -> None:
     @app.get("/media/{ticket}.mp4")
     async def video(ticket: str, request: Request) -> Response:
-        attempt = request.app.state.desk.find(ticket)
-        file = film(attempt.run, attempt.video) if attempt.video else None
+        attempt = request.app.state.assignments.find(ticket)
+        file = attempt.run.paths.find_video(attempt.video) if attempt.video else None
         return FileResponse(file, media_type="video/mp4") if file else Response(status_code=404)
 
     @app.get("/media/{ticket}.jpg")
     async def picture(ticket: str, request: Request) -> Response:
-        file = live(request.app.state.desk.find(ticket).run, time.time())
+        file = live(request.app.state.assignments.find(ticket).run, time.time())
         return Response(file.read_bytes(), media_type="image/jpeg") if file else Response(status_code=204)

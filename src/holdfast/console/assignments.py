@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from holdfast.console.attempts import Attempt
@@ -19,14 +19,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.rubric import score
 from holdfast.runs.run import Run
-from holdfast.runs.trials import Trials
+from holdfast.runs.trials import Trials, trial_from_row, trial_to_row
 
 RESERVED = 600.0  # seconds of silence after which an attempt is given to somebody else
 _RATERS = 2  # people asked about one video
 
 
 class RefusedError(HoldfastError):
-    """What a page sent cannot be taken, now or later; its text may be shown to the operator."""
+    """What a page sent is not acceptable, now or later; the text may be shown to the operator."""
 
 
 class Assignments:
@@ -40,26 +40,26 @@ class Assignments:
             target: Trials wanted of each cell on the robot.
             clock: Unix time.
         """
-        names = [run.path.resolve().name for run in runs]
+        names = [run.name for run in runs]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials could not be told apart. Rename one.")
         self._clock = clock
-        self._shelves = [RunScores(run, target, clock) for run in runs]
-        for shelf in self._shelves:
-            for sheet in shelf.sheets.all():
-                _settle(shelf, sheet)
+        self._runs = [RunScores(run, target, clock) for run in runs]
+        for scores in self._runs:
+            for sheet in scores.sheets.all():
+                _settle(scores, sheet)
         self._ranks = {name: i for i, name in enumerate(dict.fromkeys(n for run in runs for n in run.names))}
         self.refresh()
 
     def close(self) -> None:
         """Close the runs' files."""
-        for shelf in self._shelves:
-            shelf.sheets.close()
+        for run in self._runs:
+            run.sheets.close()
 
     def refresh(self) -> None:
         """Look at the folders and files again."""
-        self._places = {attempt.ticket: (shelf, attempt) for shelf in self._shelves for attempt in shelf.attempts()}
+        self._places = {attempt.ticket: (run, attempt) for run in self._runs for attempt in run.attempts()}
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -86,32 +86,32 @@ class Assignments:
 
     def of(self, operator: str) -> list[Sheet]:
         """The sheets an operator has handed in, in the order in which that was done."""
-        sheets = [s for shelf in self._shelves for s in shelf.sheets.all() if s.operator == operator]
+        sheets = [s for run in self._runs for s in run.sheets.all() if s.operator == operator]
         here = [sheet for sheet in sheets if sheet.stands and sheet.ticket in self._places]
         return sorted(here, key=lambda sheet: sheet.verdicts[-1].when)
 
     def next(self, operator: str, way: str) -> Attempt | None:
-        """What this operator does now: the sheet that lies open before him, or the next one."""
+        """What this operator does now: the sheet that is open, or else the next attempt."""
         self.refresh()
         here: Attempt | None = None
         for sheet in self._open(operator):
-            shelf, attempt = self._places[sheet.ticket]
+            run, attempt = self._places[sheet.ticket]
             if here is None and attempt.way == way and not self._taken(attempt, operator):
                 here = attempt
             else:
-                self._write(shelf, attempt, operator, "release")
+                self._write(run, attempt, operator, "release")
         if here:
             return here
         for attempt in self._queue(operator, way):
-            shelf = self._places[attempt.ticket][0]
-            with shelf.sheets.explained(), shelf.sheets.writing():
-                shelf.sheets.refresh()
+            run = self._places[attempt.ticket][0]
+            with run.sheets.explained(), run.sheets.writing():
+                run.sheets.refresh()
                 free = not self._taken(attempt, operator)
                 if free:
-                    shelf.sheets.add(uuid.uuid4().hex, attempt.ticket, operator, "open", None)
+                    run.sheets.add(uuid.uuid4().hex, attempt.ticket, operator, "open", None)
             if free:
-                shelf.sheets.refresh()
-                shelf.announce()
+                run.sheets.refresh()
+                run.announce()
                 return attempt
         return None
 
@@ -120,9 +120,9 @@ class Assignments:
         if kind == "submit":
             self.refresh()
         attempt = self.find(ticket)
-        shelf = self._places[ticket][0]
-        sheet = shelf.sheets.of(ticket, operator)
-        if shelf.sheets.known(key):
+        run = self._places[ticket][0]
+        sheet = run.sheets.of(ticket, operator)
+        if run.sheets.known(key):
             return sheet
         if kind not in ("submit", "withdraw", "undo"):
             try:
@@ -134,11 +134,11 @@ class Assignments:
         if sheet.state != "submitted" and kind == "withdraw":
             raise RefusedError("This trial is not saved, so there is nothing to take back.")
         if sheet.state == "released":
-            self._write(shelf, attempt, operator, "open")
-        self._write(shelf, attempt, operator, kind, value, key)
+            self._write(run, attempt, operator, "open")
+        self._write(run, attempt, operator, kind, value, key)
         if kind in ("submit", "withdraw"):
-            _settle(shelf, sheet)
-            shelf.announce()
+            _settle(run, sheet)
+            run.announce()
         return sheet
 
     def raters(self, attempt: Attempt) -> dict[str, tuple[str, ...]]:
@@ -148,12 +148,12 @@ class Assignments:
         return said if judged is None else {judged.operator: judged.milestones, **said}
 
     def scored(self, attempt: Attempt) -> bool:
-        """Whether an attempt has its trial, or was found not to be one."""
+        """Whether somebody has judged the attempt: it has a trial, or was found invalid."""
         return attempt.judged is not None or any(sheet.stands for sheet in self.about(attempt.ticket))
 
     def _open(self, operator: str) -> list[Sheet]:
-        """The sheets that lie open before an operator, the one he touched last first."""
-        sheets = [s for shelf in self._shelves for s in shelf.sheets.all() if s.operator == operator]
+        """An operator's open sheets, the one touched last first."""
+        sheets = [s for run in self._runs for s in run.sheets.all() if s.operator == operator]
         here = [sheet for sheet in sheets if sheet.state == "open" and sheet.ticket in self._places]
         return sorted(here, key=lambda sheet: -sheet.touched)
 
@@ -175,33 +175,33 @@ class Assignments:
         return any(self._clock() - sheet.touched < RESERVED for sheet in others)
 
     def _write(
-        self, shelf: RunScores, attempt: Attempt, operator: str, kind: str, value: Any = None, key: str | None = None
+        self, run: RunScores, attempt: Attempt, operator: str, kind: str, value: Any = None, key: str | None = None
     ) -> None:
-        with shelf.sheets.explained(), shelf.sheets.writing():
-            shelf.sheets.refresh()
+        with run.sheets.explained(), run.sheets.writing():
+            run.sheets.refresh()
             if kind in ("submit", "withdraw"):
-                value = self._verdict(shelf, attempt, operator, kind)
-            shelf.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
-        shelf.sheets.refresh()
+                value = self._verdict(run, attempt, operator, kind)
+            run.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
+        run.sheets.refresh()
 
-    def _verdict(self, shelf: RunScores, attempt: Attempt, operator: str, kind: str) -> dict[str, Any]:
-        sheet = shelf.sheets.of(attempt.ticket, operator)
+    def _verdict(self, run: RunScores, attempt: Attempt, operator: str, kind: str) -> dict[str, Any]:
+        sheet = run.sheets.of(attempt.ticket, operator)
         if kind == "withdraw":
             last = sheet.verdicts[-1]
             taken_back = {**last.trial, "valid": False, "score": None, "notes": "withdrawn by the operator"}
             return {"trial": taken_back, "counts": last.counts}
         others = [s for s in self.about(attempt.ticket) if s.operator != operator]
         rated = attempt.judged is not None or any(s.stands and s.stands.counts for s in others)
-        return {"trial": asdict(_trial(shelf, attempt, sheet)), "counts": attempt.way == "robot" or not rated}
+        return {"trial": trial_to_row(_trial(run, attempt, sheet)), "counts": attempt.way == "robot" or not rated}
 
 
-def _trial(shelf: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
+def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
     """A finished sheet as an ordinary trial, scored by the rubric."""
     reason = sheet.said("invalid", "")
     order = [m.name for m in attempt.task.milestones]
     reached = tuple(sorted(sheet.milestones, key=order.index))
     final = sheet.said("final", True)
-    rollout = shelf.recording(attempt, sheet) if attempt.way == "robot" else None
+    rollout = run.recording(attempt, sheet) if attempt.way == "robot" else None
     return Trial(
         task=attempt.task.name,
         stage=attempt.stage,
@@ -210,25 +210,25 @@ def _trial(shelf: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
         final=final,
         source="operator",
         notes="; ".join(filter(None, (f"invalid: {reason}" if reason else "", sheet.said("note", "")))),
-        run=attempt.run.path.resolve().name,
+        run=attempt.run.name,
         operator=sheet.operator,
         times=sheet.times,
         seconds=rollout.seconds if rollout else attempt.seconds or sheet.said("clock", 0.0),
         score=None if reason else score(attempt.task, reached, sheet.penalties, final),
         video=rollout.video if rollout else attempt.video,
-        policy=(rollout.policy if rollout else "") or attempt.policy,
+        weights=(rollout.weights if rollout else "") or attempt.weights,
         normalization=(rollout.normalization if rollout else "") or attempt.normalization,
         valid=not reason,
     )
 
 
-def _settle(shelf: RunScores, sheet: Sheet) -> None:
+def _settle(run: RunScores, sheet: Sheet) -> None:
     """Write the trials that follow from a sheet's verdicts; those that are there already are not written again."""
     verdicts = [verdict for verdict in sheet.verdicts if verdict.counts]
     if not verdicts:
         return
     before: int | None = None
-    with Trials(shelf.run.trials) as trials:
+    with Trials(run.run.trials) as trials:
         for verdict in verdicts:
-            trial = Trial(**{**verdict.trial, "milestones": tuple(verdict.trial["milestones"])})
+            trial = trial_from_row({**verdict.trial, "milestones": tuple(verdict.trial["milestones"])})
             before = trials.add(replace(trial, when=verdict.when), supersedes=before)

@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import read_content
 from holdfast.core.records import Task, Trial
-from holdfast.runs.run import WEIGHTS, FinishedStage, Run
+from holdfast.runs.paths import RolloutPaths, is_evaluation_video
+from holdfast.runs.run import FinishedStage, Run
 
 PANEL = 320  # pixels at the right of a video of `holdfast evaluate`, in which the rubric ticks
 WAYS = ("robot", "video")
@@ -37,7 +36,7 @@ class Attempt:
     video: str = ""
     panel: int = 0
     seconds: float = 0.0
-    policy: str = ""
+    weights: str = ""
     normalization: str = ""
     judged: Trial | None = None
 
@@ -51,29 +50,22 @@ class Rollout:
     stage: int
     seconds: float
     when: float
-    policy: str
+    weights: str
     normalization: str
 
 
-class Folder:
-    """A run whose attempts are scored. What cannot change any more is looked up once."""
+class RunAttempts:
+    """The attempts of one run. What cannot change any more is looked up once."""
 
     def __init__(self, run: Run) -> None:
-        """Nothing is read before it is asked for."""
+        """Name the run; its files are read when they are needed."""
         self.run = run
-        self._name = run.path.resolve().name
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
-        self._rollouts: dict[Path, Rollout] = {}
-
-    @cached_property
-    def seed(self) -> int:
-        """The run's own seed, from which the order of its attempts follows."""
-        config = yaml.safe_load((self.run.path / "run.yaml").read_text())["config"]
-        return int(config.get("seed") or 0)
+        self._rollouts: dict[RolloutPaths, Rollout] = {}
 
     def ticket(self, *parts: object) -> str:
-        """A name for an attempt that says nothing about it."""
-        text = json.dumps([self.seed, self._name, *parts])
+        """A name for an attempt that gives nothing away about it."""
+        text = json.dumps([self.run.seed, self.run.name, *parts])
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def task(self, name: str) -> Task:
@@ -101,10 +93,10 @@ class Folder:
         for number, layout in enumerate(layouts):
             key = (task.name, stage.number, number, layout)
             if key not in self._slots:
-                policy, normalization = self._hashes[stage.number, task.name]
+                weights, normalization = self._hashes[stage.number, task.name]
                 ticket = self.ticket("robot", *key[:3])
                 self._slots[key] = Attempt(
-                    ticket, "robot", self.run, task, stage.number, layout, policy=policy, normalization=normalization
+                    ticket, "robot", self.run, task, stage.number, layout, weights=weights, normalization=normalization
                 )
             yield self._slots[key]
 
@@ -114,7 +106,7 @@ class Folder:
         for rollout in rollouts:
             yield self._attempt(rollout, judged.pop(rollout.video, None))
         for trial in judged.values():
-            if trial.task in self.run.names and film(self.run, trial.video):
+            if trial.task in self.run.names and self.run.paths.find_video(trial.video):
                 yield self._attempt(trial, trial)
 
     def _attempt(self, source: Rollout | Trial, judged: Trial | None) -> Attempt:
@@ -125,36 +117,29 @@ class Folder:
             self.task(source.task),
             source.stage,
             video=source.video,
-            panel=PANEL if source.video.startswith("videos/") else 0,
+            panel=PANEL if is_evaluation_video(source.video) else 0,
             seconds=source.seconds,
-            policy=source.policy,
+            weights=source.weights,
             normalization=source.normalization,
             judged=judged,
         )
 
     def rollouts(self) -> list[Rollout]:
-        """The whole and valid rollouts there are now, of tasks and stages of the run."""
+        """The valid rollouts that are complete by now, of tasks and stages of the run."""
         cells = {(task.name, stage.number) for stage, task in self.cells}
-        for file in sorted((self.run.path / "rollouts").glob("*/rollout.json")):
-            rollout = None if file in self._rollouts else _rollout(file, self.run)
+        for files in self.run.paths.finished_rollouts():
+            rollout = None if files in self._rollouts else _rollout(files, self.run)
             if rollout and (rollout.task, rollout.stage) in cells:
-                self._rollouts[file] = rollout
+                self._rollouts[files] = rollout
         return list(self._rollouts.values())
 
 
-def film(run: Run, video: str) -> Path | None:
-    """The file of a video if it is there and lies in the run's own folder."""
-    root = run.path.resolve()
-    file = (root / video).resolve()
-    return file if file.is_relative_to(root) and file.suffix.lower() == ".mp4" and file.is_file() else None
-
-
-def _rollout(file: Path, run: Run) -> Rollout | None:
+def _rollout(files: RolloutPaths, run: Run) -> Rollout | None:
     """A rollout, or nothing where it is not valid or still being written."""
-    video = str((file.parent / "video.mp4").relative_to(run.path))
+    video = run.paths.relative(files.video)
     try:
-        content: dict[str, Any] = json.loads(file.read_text())
-        if not content.get("valid", True) or not film(run, video):
+        content: dict[str, Any] = read_content(files.record)
+        if not content.get("valid", True) or not run.paths.find_video(video):
             return None
         return Rollout(
             video,
@@ -165,12 +150,12 @@ def _rollout(file: Path, run: Run) -> Rollout | None:
             str(content.get("policy") or ""),
             str(content.get("normalization") or ""),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HoldfastError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _hashes(stage: FinishedStage, task: str) -> tuple[str, str]:
-    """Hashes of a checkpoint as training wrote them down; whoever loads the weights verifies them."""
-    policy = str(json.loads((stage.checkpoint / "manifest.json").read_text()).get(WEIGHTS, ""))
-    known = (stage.checkpoint / "normalization.json").exists()
-    return policy, stage.normalization.execute(task).hash if known else ""
+    """Hashes of weights and normalization as training recorded them; whoever loads the weights verifies them."""
+    files = stage.checkpoint
+    normalization = files.normalization.execute(task).hash if files.normalization_file.exists() else ""
+    return files.recorded_weights_hash, normalization

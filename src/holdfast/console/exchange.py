@@ -19,7 +19,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
-from holdfast.runs.trials import Trials
+from holdfast.runs.trials import Trials, trial_from_row, trial_to_row
 
 COLUMNS = (
     "run", "task", "stage", "when", "source", "operator", "seed", "level", "milestones", "penalties", "final", "valid",
@@ -38,7 +38,8 @@ def export(runs: Sequence[Run], path: Path) -> int:
     for run in runs:
         with Trials(run.trials) as trials:
             found = trials.all()
-        writer.writerows([run.path.resolve().name, *(_text(getattr(t, name)) for name in COLUMNS[1:])] for t in found)
+        rows = [trial_to_row(trial) | {"run": run.name} for trial in found]
+        writer.writerows([_text(row[name]) for name in COLUMNS] for row in rows)
         count += len(found)
     try:
         path.write_text(text.getvalue(), encoding="utf-8", newline="")
@@ -63,7 +64,7 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
 
 
 def _named(runs: Sequence[Run]) -> dict[str, Run]:
-    by_name = {run.path.resolve().name: run for run in runs}
+    by_name = {run.name: run for run in runs}
     if len(by_name) < len(runs):
         raise HoldfastError("Two runs have folders of one name, so a row could not say which it means. Rename one.")
     return by_name
@@ -93,7 +94,7 @@ def _check_header(header: list[str], path: Path, several: bool) -> None:
 
 
 class _FieldError(Exception):
-    """Something is wrong in one column."""
+    """The value of one column is wrong."""
 
     def __init__(self, column: str, problem: object) -> None:
         super().__init__(str(problem))
@@ -134,7 +135,7 @@ def _checked(run: Run, values: dict[str, Any]) -> Trial:
         raise _FieldError("stage", unknown("finished stage", values.get("stage", ""), finished))
     if not values.get("when"):
         raise _FieldError("when", "a trial is known by its time; give Unix seconds or 2026-11-15T16:10:02.")
-    trial = Trial(**{"milestones": (), "source": "operator", **values, "run": run.path.resolve().name})
+    trial = trial_from_row({"milestones": (), "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
         raise _FieldError("operator", "the name of whoever scored is missing.")
     score = _score(run.tasks[run.names.index(trial.task)], trial)

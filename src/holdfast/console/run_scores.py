@@ -1,14 +1,14 @@
-"""One run at the desk: its attempts as they are now, its sheets, and word to whoever drives the robot."""
+"""One run that is scored: its attempts as they are now, its sheets, and a note to whoever drives the robot."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.console.attempts import Attempt, Folder, Rollout
+from holdfast.console.attempts import Attempt, Rollout, RunAttempts
 from holdfast.console.sheets import Sheet, Sheets
+from holdfast.core.files import write_text
 from holdfast.core.records import Task, Trial
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.trials import Trials
@@ -17,25 +17,25 @@ FRESH = 2.0  # seconds for which a picture counts as live
 
 
 class RunScores:
-    """A run with its sheets."""
+    """A run with what operators have said about its attempts."""
 
     def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
         """Open the run's sheets; `target` is the number of trials wanted of each cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
-        self._folder = Folder(run)
-        self.sheets = Sheets(run.path / "scoring.sqlite", clock)
+        self._found = RunAttempts(run)
+        self.sheets = Sheets(run.paths.sheets, clock)
         self._slots: dict[str, Attempt] = {}
 
     def attempts(self) -> Iterator[Attempt]:
-        """Slots on the robot, and videos that are not of such a slot."""
+        """Attempts to run on the robot (slots), and videos that belong to none of them."""
         self.sheets.refresh()
         with Trials(self.run.trials) as file:
             trials = file.all()
-        cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._folder.cells}
+        cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._found.cells}
         self._slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
-        rollouts = self._folder.rollouts()
+        rollouts = self._found.rollouts()
         claimed = self._claimed(rollouts)
-        filmed = [a for a in self._folder.filmed(rollouts, trials) if a.judged or a.video not in claimed]
+        filmed = [a for a in self._found.filmed(rollouts, trials) if a.judged or a.video not in claimed]
         yield from filmed
         for (stage, task), slots in cells.items():
             waiting = [a for a in filmed if (a.stage, a.task.name) == (stage, task) and not a.judged]
@@ -43,7 +43,7 @@ class RunScores:
 
     def recording(self, attempt: Attempt, sheet: Sheet) -> Rollout | None:
         """The newest rollout of a cell that was filmed while a sheet of it lay open."""
-        found = [r for r in self._folder.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
+        found = [r for r in self._found.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
         return max(found, key=lambda rollout: rollout.when, default=None)
 
     def announce(self) -> None:
@@ -54,18 +54,16 @@ class RunScores:
             for s in self.sheets.about(a.ticket)
             if s.state == "open"
         ]
-        file = self.run.path / "next.json"
+        file = self.run.paths.next_attempts
         if not waiting and not file.exists():
             return
-        aside = file.with_suffix(".writing")
-        aside.write_text(json.dumps({"attempts": waiting}, indent=1) + "\n")
-        os.replace(aside, file)
+        write_text(file, json.dumps({"attempts": waiting}, indent=1) + "\n")
 
     def _slots_of(self, stage: FinishedStage, task: Task) -> list[Attempt]:
         """The cell's slots: one per layout wanted, and another go at the layout of every attempt that was invalid."""
         layouts = list(range(1, self._target + 1))
         while True:
-            slots = list(self._folder.slots(stage, task, layouts))
+            slots = list(self._found.slots(stage, task, layouts))
             again = [slot.layout or 0 for slot in slots if self._invalid(slot)]
             if len(layouts) == self._target + len(again):
                 return slots
@@ -102,8 +100,8 @@ class RunScores:
 
 
 def live(run: Run, now: float) -> Path | None:
-    """The picture that a rollout loop keeps writing, while it does."""
-    file = run.path / "live.jpg"
+    """The picture that a running rollout keeps writing; None when it is older than that."""
+    file = run.paths.live_picture
     try:
         return file if now - file.stat().st_mtime < FRESH else None
     except OSError:

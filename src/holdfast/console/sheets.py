@@ -36,7 +36,7 @@ _INSERT = (
 
 @dataclass(frozen=True)
 class Mark:
-    """One tick that stands: which button, and what it was set to."""
+    """One tick that was not undone: which button, and what it was set to."""
 
     kind: str
     value: Any
@@ -44,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A sheet handed in (`valid` as the operator said) or taken back, as it goes to the trials when it `counts`."""
+    """A sheet handed in or taken back, with the trial that follows; the trial is written when it `counts`."""
 
     trial: dict[str, Any]
     counts: bool
@@ -65,7 +65,7 @@ class Sheet:
     verdicts: list[Verdict] = field(default_factory=list)
 
     def take(self, kind: str, value: Any, when: float) -> None:
-        """Follow one event."""
+        """Apply one event."""
         self.touched = when
         if kind == "open":
             self.state, self.opened = "open", when
@@ -120,7 +120,7 @@ class Sheets(AppendOnlyFile):
         self.refresh()
 
     def refresh(self) -> None:
-        """Follow what was written since, by this process or another."""
+        """Apply the events written since, by this process or another."""
         with self.explained():
             rows = self.file.execute("SELECT * FROM events WHERE id > ? ORDER BY id", (self._seen,)).fetchall()
         for row in rows:
@@ -150,7 +150,7 @@ class Sheets(AppendOnlyFile):
 
 
 def checked_mark(task: Task, kind: str, value: Any) -> Any:
-    """The value of a mark as it is kept; refuses what the rubric does not know or what is not of its form."""
+    """The value of a mark as it is stored; refuses names that the rubric does not have and values of another form."""
     if kind not in MARKS:
         raise unknown("mark", kind, MARKS)
     if kind == "milestone":

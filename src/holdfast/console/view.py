@@ -14,7 +14,7 @@ from holdfast.rubric import awarded, score
 _RECENT = 12
 
 
-def attempt_view(desk: Assignments, attempt: Attempt, operator: str) -> dict[str, Any]:
+def attempt_view(assignments: Assignments, attempt: Attempt, operator: str) -> dict[str, Any]:
     """An attempt with its rubric, and what this operator has said about it."""
     task = attempt.task
     return {
@@ -23,17 +23,17 @@ def attempt_view(desk: Assignments, attempt: Attempt, operator: str) -> dict[str
         "title": task.title,
         "instruction": task.instruction,
         "layout": attempt.layout,
-        "number": len(desk.of(operator)) + (desk.sheet(attempt.ticket, operator).state != "submitted"),
+        "number": len(assignments.of(operator)) + (assignments.sheet(attempt.ticket, operator).state != "submitted"),
         "panel": attempt.panel,
         "final": task.final,
         "milestones": [{"name": m.name, "text": m.text, "needs": list(m.needs)} for m in task.milestones],
         "penalties": [{"name": p.name, "text": p.text, "value": p.value, "most": p.most} for p in task.penalties],
-        "sheet": sheet_view(attempt, desk.sheet(attempt.ticket, operator)),
+        "sheet": sheet_view(attempt, assignments.sheet(attempt.ticket, operator)),
     }
 
 
 def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
-    """The marks that stand, and the score that the rubric gives them."""
+    """The marks that were not undone, and the score that the rubric gives them."""
     final = sheet.said("final", True)
     invalid = sheet.said("invalid", "")
     return {
@@ -45,18 +45,18 @@ def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def progress_view(desk: Assignments, operator: str) -> dict[str, Any]:
+def progress_view(assignments: Assignments, operator: str) -> dict[str, Any]:
     """How much is done and how long the rest takes, judged by the sheets handed in so far; and the latest of them."""
-    done = desk.of(operator)
+    done = assignments.of(operator)
     return {
-        "ways": {way: _progress(desk, way) for way in WAYS},
+        "ways": {way: _progress(assignments, way) for way in WAYS},
         "mine": len(done),
         "recent": [
             {
                 "ticket": sheet.ticket,
-                "way": desk.find(sheet.ticket).way,
+                "way": assignments.find(sheet.ticket).way,
                 "number": number,
-                "title": desk.find(sheet.ticket).task.title,
+                "title": assignments.find(sheet.ticket).task.title,
                 "score": sheet.verdicts[-1].trial["score"],
                 "time": time.strftime("%H:%M", time.localtime(sheet.verdicts[-1].when)),
             }
@@ -65,28 +65,28 @@ def progress_view(desk: Assignments, operator: str) -> dict[str, Any]:
     }
 
 
-def _progress(desk: Assignments, way: str) -> dict[str, Any]:
-    attempts = [attempt for attempt in desk.attempts if attempt.way == way]
-    left = sum(not desk.scored(attempt) for attempt in attempts)
-    sheets = [sheet for attempt in attempts for sheet in desk.about(attempt.ticket) if sheet.stands]
+def _progress(assignments: Assignments, way: str) -> dict[str, Any]:
+    attempts = [attempt for attempt in assignments.attempts if attempt.way == way]
+    left = sum(not assignments.scored(attempt) for attempt in attempts)
+    sheets = [sheet for attempt in attempts for sheet in assignments.about(attempt.ticket) if sheet.stands]
     took = [min(RESERVED, sheet.verdicts[-1].when - sheet.opened) for sheet in sheets]
     return {
         "done": len(attempts) - left,
         "total": len(attempts),
         "tasks": len({attempt.task.name for attempt in attempts}),
-        "twice": sum(sum(map(bool, desk.raters(attempt))) > 1 for attempt in attempts),
+        "twice": sum(sum(map(bool, assignments.raters(attempt))) > 1 for attempt in attempts),
         "seconds_left": left * sum(took) / len(took) if took else None,
     }
 
 
-def agreement_view(desk: Assignments) -> list[dict[str, Any]]:
+def agreement_view(assignments: Assignments) -> list[dict[str, Any]]:
     """Agreement of every two raters, as plain values."""
-    return [_pair(pair) for pair in pairs(desk)]
+    return [_pair(pair) for pair in pairs(assignments)]
 
 
-def pairs(desk: Assignments) -> list[Pair]:
+def pairs(assignments: Assignments) -> list[Pair]:
     """Agreement of every two raters of the same videos."""
-    return compare([(a.task, desk.raters(a)) for a in desk.attempts if a.way == "video"])
+    return compare([(a.task, assignments.raters(a)) for a in assignments.attempts if a.way == "video"])
 
 
 def _pair(pair: Pair) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Folders that are either whole or not there: written aside, hashed, synced, renamed; verified before they are used."""
+"""Folders that are complete or not there: written under another name, hashed, synced, renamed; verified before use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MANIFEST = "manifest.json"
 
 
 class Writers(Protocol):
-    """Processes that write one folder together. The first does what is done once."""
+    """Processes that write one folder together. What must happen once, the first one does."""
 
     @property
     def first(self) -> bool:
         """Whether this process is the first."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Ends when all have ended it; an error of one is an error of all."""
+        """A block that no process leaves before all have; an error in one is raised in all."""
 
 
 class _OneWriter:

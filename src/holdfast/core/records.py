@@ -165,14 +165,33 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class TrialProtocol:
+    """How a trial was made: trials of one cell must agree in it, else their mean says nothing.
+
+    `horizon` steps of every chunk are carried out, the next chunk is asked for `ahead` steps before they are over, and
+    with `limits` every command passes the robot's limits first.
+    """
+
+    horizon: int
+    ahead: int = 0
+    limits: bool = False
+
+    def __str__(self) -> str:
+        """In words, and as trials are written."""
+        asked = f", asked {self.ahead} ahead" if self.limits or self.ahead else ""
+        return f"{'rolled out, ' if self.limits else ''}horizon {self.horizon}{asked}"
+
+
+@dataclass(frozen=True)
 class Trial:
     """One attempt at a task by one checkpoint, whoever judged it.
 
     `source` says who did: an arena's name ("twin"), where `seed` and `level` name the layout, or "operator", with the
     operator's name.
     `times` holds the seconds from the start after which a milestone was first reached, also where it was lost again.
-    `policy` and `normalization` are hashes of the weights and of the space the policy acted in; `video` is a path
+    `weights` and `normalization` are hashes of the policy's weights and of the space it acted in; `video` is a path
     relative to the run's folder; `when` is in Unix time. A trial that is not `valid` (a cable came loose) never counts.
+    `protocol` is None where nobody can say: on a robot that was driven by other means, or by hand.
     """
 
     task: str
@@ -190,10 +209,11 @@ class Trial:
     seconds: float = 0.0
     score: float | None = None
     video: str = ""
-    policy: str = ""
+    weights: str = ""
     normalization: str = ""
     valid: bool = True
     when: float = 0.0
+    protocol: TrialProtocol | None = None
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ def interval_width(scores: Sequence[float]) -> float:
     """Width of Wilson's 95 % interval for the mean of scores from 0 to 100.
 
     It takes the scores for all or nothing, the most they can vary about their mean; so a few equal scores do not pass
-    for certainty, as they would with the spread that was seen.
+    for certainty, as they would with the spread that was seen. (SciPy's Wilson interval takes whole counts only; a sum
+    of partial scores is none.)
     """
     n, mean = len(scores), sum(scores) / len(scores) / 100
     return 200 * Z / (1 + Z**2 / n) * math.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n * n))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from holdfast import arenas
 from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Matrix, Task, Trial
+from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE
 from holdfast.evaluate.cells import Cell
 from holdfast.evaluate.rollout import TrialOrder
@@ -111,21 +109,21 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
             filmed = seed - choice.first_seed < choice.videos
             yield TrialOrder(
                 run=run.path,
-                checkpoint=stage.checkpoint,
+                checkpoint=stage.checkpoint.folder,
                 stage=stage.number,
                 task=tasks[task],
                 seed=seed,
                 level=choice.level,
-                policy=stage.policy,
-                normalization=stage.normalization.execute(task).hash,
-                notes=_notes(choice, stage),
-                video=f"videos/{stage.number:02d}-{stage.name}/{task}-{seed:04d}.mp4" if filmed else "",
+                weights=stage.checkpoint.weights_hash,
+                normalization=stage.checkpoint.normalization.execute(task).hash,
+                protocol=_protocol(choice, stage),
+                video=run.paths.evaluation_video(stage.folder, task, seed) if filmed else "",
             )
 
 
 def _workers(run: Run, choice: Choice) -> Workers:
     setup = Setup(choice.device, choice.horizon, choice.arena)
-    return on_ray(setup) if choice.workers == "ray" else local(setup, run.stages[0].checkpoint, choice.processes)
+    return on_ray(setup) if choice.workers == "ray" else local(setup, run.stages[0].checkpoint.folder, choice.processes)
 
 
 def _check_names(run: Run, choice: Choice) -> None:
@@ -147,7 +145,7 @@ def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None
         )
     own = next(task for task in run.tasks if task.name == name)
     _check_rubric(own, arena)
-    config = json.loads((stage.checkpoint / "policy" / "config.json").read_text())
+    config = stage.checkpoint.policy_config
     features = {**config["input_features"], **config["output_features"]}
     for word, key, names in (("state", STATE, arena.state), ("action", ACTION, arena.action)):
         if key in features and features[key]["shape"] != [len(names)]:
@@ -177,7 +175,8 @@ def _check_rubric(own: Task, arena: Arena) -> None:
 
 def _known(trials: Trials, stage: FinishedStage, task: str) -> dict[int, Trial]:
     found = trials.all(task, stage.number)
-    return {trial.seed: trial for trial in found if trial.seed is not None and trial.policy == stage.policy}
+    weights = stage.checkpoint.weights_hash
+    return {trial.seed: trial for trial in found if trial.seed is not None and trial.weights == weights}
 
 
 def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
@@ -190,19 +189,15 @@ def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
 
 
 def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable[Trial]) -> None:
-    """Trials of one run are made alike, else their mean would say nothing. Who corrects one may note what he likes."""
-    asked = choice.level, _notes(choice, stage)
+    """Refuse trials that were made otherwise, whose mean would say nothing. An operator's correction may stand."""
+    asked = choice.level, _protocol(choice, stage)
     for trial in known:
-        if not trial.operator and (trial.level, trial.notes) != asked:
+        if not trial.operator and (trial.level, trial.protocol) != asked:
             raise HoldfastError(
-                f"{run.path} was evaluated at level {trial.level!r} with {trial.notes}, now asked for {asked[0]!r} "
-                f"with {asked[1]}. Use the same, or move {run.trials} away to evaluate it anew."
+                f"{run.path} was evaluated at level {trial.level!r} with {trial.protocol or trial.notes}, now asked "
+                f"for {asked[0]!r} with {asked[1]}. Use the same, or move {run.trials} away to evaluate it anew."
             )
 
 
-def _notes(choice: Choice, stage: FinishedStage) -> str:
-    return f"horizon {choice.horizon or _own_horizon(stage.checkpoint)}"
-
-
-def _own_horizon(checkpoint: Path) -> int:
-    return int(json.loads((checkpoint / "policy" / "config.json").read_text())["n_action_steps"])
+def _protocol(choice: Choice, stage: FinishedStage) -> TrialProtocol:
+    return TrialProtocol(choice.horizon or int(stage.checkpoint.policy_config["n_action_steps"]))

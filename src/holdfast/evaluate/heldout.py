@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import torch
 from rich.console import Console
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Task
+from holdfast.core.records import Matrix, Task
 from holdfast.data.cache.cache import open_cache
 from holdfast.data.cache.config import CacheConfig
 from holdfast.data.lerobot.source import ACTION, IMAGES, Source, open_source
@@ -19,9 +18,12 @@ from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Draw
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.norm.strategies import Normalization
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
+from holdfast.runs.checkpoint import Checkpoint
+from holdfast.runs.embodiment import find_embodiment
+from holdfast.runs.heldout import write_scores
 from holdfast.runs.run import FinishedStage, Run
 
 FRAMES = 3  # moments looked at in every episode: its beginning, where most is still open, and a little later
@@ -30,28 +32,22 @@ FRAMES = 3  # moments looked at in every episode: its beginning, where most is s
 def write_heldout(run: Run, folder: Path, unseen: bool, device: str) -> Iterator[tuple[int, int, str]]:
     """Score every finished stage on held-out demonstrations `folder/<task>` and write RUN/heldout.json.
 
-    Gives, after every cell, how many of how many are done, and its mean. The file has the form
-    `{"tasks": [...], "cells": {"i,j": [score of each episode]}}`, task i after stage j, both from 1.
+    Gives, after every cell, how many of how many are done, and its mean.
     """
     sources = {task.name: _open(folder / task.name) for task in run.tasks}
     pairs = [(s, i) for s in run.stages for i, n in enumerate(run.names, 1) if unseen or n in s.seen]
-    cells: dict[str, list[float]] = {}
+    cells: dict[tuple[int, int], tuple[float, ...]] = {}
     for done, (stage, i) in enumerate(pairs, 1):
         task = run.tasks[i - 1]
         _check_unseen(stage, task, sources[task.name])
-        scores = explained(
-            stage.checkpoint, task, str(folder / task.name), _active(task, sources[task.name]), 0, device
-        )
-        cells[f"{i},{stage.number}"] = list(scores)
+        active = _active(run, task, sources[task.name])
+        cells[i, stage.number] = scores = explained(stage.checkpoint, task, str(folder / task.name), active, 0, device)
         yield done, len(pairs), f"{task.name} after stage {stage.number}: {sum(scores) / len(scores):.1f}"
-    file = run.path / "heldout.json"
-    writing = file.with_suffix(".writing")
-    writing.write_text(json.dumps({"tasks": list(run.names), "cells": cells}, indent=1))
-    writing.rename(file)
+    write_scores(run.paths.heldout, Matrix(run.names, cells))
 
 
 def explained(
-    checkpoint: Path, task: Task, dataset: str, active: np.ndarray, seed: int = 0, device: str = "cpu"
+    checkpoint: Checkpoint, task: Task, dataset: str, active: np.ndarray, seed: int = 0, device: str = "cpu"
 ) -> tuple[float, ...]:
     """Score a finished checkpoint on held-out demonstrations of one task, one score from 0 to 100 per episode.
 
@@ -59,9 +55,8 @@ def explained(
     than always predicting the task's mean motion. Only the task's own arms count.
     """
     source = open_source(dataset)
-    adapter = adapters.load(checkpoint / "policy", source.names, device)
-    normalization = Normalization.from_json(json.loads((checkpoint / "normalization.json").read_text()))
-    pre, post = transforms.build(adapter.config, normalization.execute(task.name))
+    adapter = adapters.load(checkpoint.policy, source.names, device)
+    pre, post = transforms.build(adapter.config, checkpoint.normalization.execute(task.name))
     lesson = Lesson(task, source, active, hold=True)
     frames = np.concatenate([start + np.arange(FRAMES) for start in source.starts])
     cache = open_cache(source, adapter.resize, CacheConfig(), Console(quiet=True))
@@ -95,15 +90,24 @@ def _open(dataset: Path) -> Source:
 
 
 def _check_unseen(stage: FinishedStage, task: Task, source: Source) -> None:
-    trained = json.loads((stage.checkpoint / "datasets.json").read_text())
-    if trained.get(task.name) == source.fingerprint:
+    if stage.checkpoint.datasets.get(task.name) == source.fingerprint:
         raise HoldfastError(
             f"Stage {stage.number} was trained on {source.dataset}: it is not held out. Give other data."
         )
 
 
-def _active(task: Task, source: Source) -> np.ndarray:
-    for robot in EMBODIMENTS.values():
-        if robot.names == source.names:
-            return robot.active(task.arms)
-    return np.ones(source.action.shape[1], dtype=bool)
+def _active(run: Run, task: Task, source: Source) -> np.ndarray:
+    """The dimensions of the task's own arms; all of them where the run was trained without a robot's description."""
+
+    def known() -> Embodiment | None:
+        return next((robot for robot in EMBODIMENTS.values() if robot.names == source.names), None)
+
+    robot, dimensions = find_embodiment(run.paths.embodiment, known), source.action.shape[1]
+    if robot is None:
+        return np.ones(dimensions, dtype=bool)
+    if dimensions != len(robot.names):
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {dimensions} action dimensions; the run was trained for {robot.name!r}, "
+            f"which has {len(robot.names)}. Give demonstrations of that robot."
+        )
+    return robot.active(task.arms)

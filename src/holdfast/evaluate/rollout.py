@@ -21,7 +21,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.film import Film
 from holdfast.core.observation import Observation, Question
 from holdfast.core.processes import end_with_parent
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import Task, Trial, TrialProtocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +42,9 @@ class TrialOrder:
     task: Task
     seed: int
     level: str
-    policy: str
+    weights: str
     normalization: str
-    notes: str
+    protocol: TrialProtocol
     video: str = ""
 
 
@@ -114,9 +114,9 @@ class LocalLane:
         return replace(
             self._episode.trial(order.stage),
             run=order.run.name,
-            policy=order.policy,
+            weights=order.weights,
             normalization=order.normalization,
-            notes=order.notes,
+            protocol=order.protocol,
             video=order.video,
         )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -34,10 +33,6 @@ class RangeCheck:
 
     task: str
     rows: tuple[DimensionAudit, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for the audit log."""
-        return asdict(self)
 
     def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionAudit, ...]:
         """Dimensions with a value larger than `limit` that nobody allowed by name."""

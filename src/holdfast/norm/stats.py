@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,16 +28,6 @@ class Stats:
     max: tuple[float, ...]
     count: int
     rank_error: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for a JSON file; floats survive the round trip bit by bit."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Stats:
-        """Inverse of `to_json`."""
-        columns = {name: tuple(content[name]) for name in COLUMNS}
-        return cls(**columns, count=content["count"], rank_error=content["rank_error"])
 
     @classmethod
     def from_columns(cls, count: int, rank_error: float, **columns: np.ndarray) -> Stats:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import from_json, to_json
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.stats import Stats
 
@@ -54,19 +55,10 @@ class Space:
         """Statistics of `observation.state` or `action`."""
         return self.state if feature == STATE else self.action
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for a JSON file."""
-        return {"state": self.state.to_json(), "action": self.action.to_json(), "widened": list(self.widened)}
-
     @property
     def hash(self) -> str:
         """SHA-256 of the statistics."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Space:
-        """Inverse of `to_json`."""
-        return cls(Stats.from_json(content["state"]), Stats.from_json(content["action"]), tuple(content["widened"]))
+        return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -114,11 +106,7 @@ class Normalization:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with the hash that `from_json` checks."""
-        body = {
-            "strategy": self.strategy,
-            "measured": {task: space.to_json() for task, space in self.measured.items()},
-            "calibrated": self.calibrated.to_json() if self.calibrated else None,
-        }
+        body = to_json(self)
         return {**body, "hash": _hash(body)}
 
     @classmethod
@@ -127,12 +115,7 @@ class Normalization:
         body = {k: v for k, v in content.items() if k != "hash"}
         if "measured" not in body or _hash(body) != content.get("hash"):
             raise HoldfastError("Normalization statistics do not match their hash: the checkpoint was altered.")
-        calibrated = content["calibrated"]
-        return cls(
-            content["strategy"],
-            {task: Space.from_json(space) for task, space in content["measured"].items()},
-            Space.from_json(calibrated) if calibrated else None,
-        )
+        return from_json(cls, body, "The checkpoint's normalization")
 
     @property
     def hash(self) -> str:

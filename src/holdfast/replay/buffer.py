@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import floor
-from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.replay.schedule import exact
@@ -59,18 +58,6 @@ class Buffer:
             if kept.task == task:
                 return kept
         raise unknown("task in the buffer", task, [k.task for k in self.tasks])
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for buffer.json."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Buffer:
-        """Inverse of `to_json`."""
-        kept = (
-            Kept(k["task"], k["fingerprint"], k["total"], tuple(k["episodes"]), k.get("copy")) for k in content["tasks"]
-        )
-        return cls(content["ratio"], tuple(kept))
 
 
 def quota(total: int, ratio: float, stages: int) -> int:

@@ -9,7 +9,6 @@ asked for again.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import read_json
 from holdfast.data.lerobot.export import EpisodeChoice, keep_first, write_episodes
 from holdfast.data.lerobot.source import Source
 from holdfast.replay.buffer import Buffer, Kept
@@ -88,10 +88,7 @@ class EpisodeStore:
 
 def read_buffer(file: Path) -> Buffer:
     """Read a buffer.json that keeps something."""
-    try:
-        buffer = Buffer.from_json(json.loads(file.read_text()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HoldfastError(f"{file} is not a buffer of Holdfast ({type(error).__name__}: {error}).") from None
+    buffer = read_json(Buffer, file)
     if not buffer.tasks:
         raise HoldfastError(f"{file} keeps no episode; only method er does.")
     return buffer

@@ -16,7 +16,7 @@ type _Signed = tuple[int, RunResults, int, int]  # +1 or -1, whose, task, stage
 
 @dataclass(frozen=True)
 class Difference:
-    """One run less another: each metric's difference over the seeds both were tried with."""
+    """One run minus another: each metric's difference over the seeds that both were tried with."""
 
     run: str
     less: str
@@ -28,7 +28,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Correlation:
-    """How two measures of the same cells go together; None where one of them does not vary."""
+    """How two measures of the same cells correlate; None where one of them does not vary."""
 
     cells: int
     pearson: float | None

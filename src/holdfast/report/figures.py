@@ -167,7 +167,7 @@ def _trace(axes: Axes, run: dict[str, Any], key: str, look: dict[str, Any]) -> b
 
 
 def _heat(axes: Axes, values: Any, columns: Sequence[str], rows: Sequence[str], form: str) -> None:
-    """Cells in the one scale, with their numbers; nothing where nothing was measured."""
+    """Cells on one colour scale, with their numbers; empty where nothing was measured."""
     numbers = np.array([[np.nan if value is None else value for value in row] for row in values], dtype=float)
     axes.imshow(numbers, cmap=_SCALE, vmin=0, vmax=100, aspect="auto")
     for (j, i), value in np.ndenumerate(numbers):

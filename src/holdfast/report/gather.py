@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task, Trial
+from holdfast.runs.heldout import read_scores
+from holdfast.runs.paths import StagePaths
 from holdfast.runs.run import read_run
+from holdfast.runs.run_log import RANGE_CHECK, read_lines
 from holdfast.runs.trials import Trials
 
 # These two have no sequence of stages: all their scores belong to one row, written as that of the last stage.
@@ -21,7 +21,7 @@ WITHOUT_STAGES = {"joint": "all at once", "finetune": "each alone"}
 
 @dataclass(frozen=True)
 class StageLog:
-    """What training left behind of one stage."""
+    """What training logged in one stage."""
 
     number: int
     name: str
@@ -41,7 +41,7 @@ class RunResults:
     matrix: Matrix
     trials: tuple[Trial, ...]  # valid ones, stages as in `matrix`
     heldout: Matrix | None
-    audits: tuple[dict[str, Any], ...]
+    range_checks: tuple[dict[str, Any], ...]
     stages: tuple[StageLog, ...]
 
     @property
@@ -66,7 +66,7 @@ class RunResults:
 
 
 def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
-    """Read the runs; one that trained every task on its own gives the others their baseline for FWT."""
+    """Read the runs; a run that trained every task alone is the baseline of the others, for FWT."""
     runs = [_read(path) for path in paths]
     names = [run.name for run in runs]
     for position, run in enumerate(runs):
@@ -87,36 +87,36 @@ def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
 
 
 def _read(path: Path) -> RunResults:
-    folder = read_run(path)
+    run = read_run(path)
     trials: Sequence[Trial] = ()
-    matrix, heldout = Matrix(folder.names, {}), None
-    if folder.trials.exists():
-        with Trials(folder.trials) as stored:
-            matrix, trials = _in_one_row(folder.arranged(stored.matrix(folder.names))), stored.counted()
-    if (path / "heldout.json").exists():
-        heldout = _in_one_row(folder.arranged(_heldout(path / "heldout.json", list(folder.names))))
+    matrix, heldout = Matrix(run.names, {}), None
+    if run.trials.exists():
+        with Trials(run.trials) as stored:
+            matrix, trials = _in_one_row(run.arranged(stored.matrix(run.names))), stored.counted()
+    if run.paths.heldout.exists():
+        heldout = _in_one_row(run.arranged(read_scores(run.paths.heldout, run.names)))
     return RunResults(
         path=path,
-        name=path.resolve().name,
-        method=folder.method,
-        tasks=folder.tasks,
-        config=yaml.safe_load((path / "run.yaml").read_text())["config"],
+        name=run.name,
+        method=run.method,
+        tasks=run.tasks,
+        config=run.config,
         matrix=matrix,
-        trials=_in_rows(trials, list(folder.names), folder.method),
+        trials=_in_rows(trials, run.names, run.method),
         heldout=heldout,
-        audits=_audits(path / "audit.jsonl"),
-        stages=tuple(_stage(found) for found in sorted((path / "stages").glob("[0-9]*-*"))),
+        range_checks=_range_checks(run.paths.log),
+        stages=tuple(_stage(stage) for stage in run.paths.stages()),
     )
 
 
 def _in_one_row(matrix: Matrix) -> Matrix:
-    """Scores of tasks trained alone, which are nothing but a baseline, as the one row that the report shows of them."""
+    """A matrix that is only a baseline (every task trained alone) as the one row that the report shows."""
     if not matrix.baseline:
         return matrix
     return Matrix(matrix.tasks, {(i, len(matrix.tasks)): scores for i, scores in matrix.baseline.items()})
 
 
-def _in_rows(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Trial, ...]:
+def _in_rows(trials: Sequence[Trial], names: Sequence[str], method: str) -> tuple[Trial, ...]:
     """The trials behind the cells of a run's matrix, with the stage of their row."""
     if method not in WITHOUT_STAGES:
         return tuple(trials)
@@ -124,37 +124,13 @@ def _in_rows(trials: Sequence[Trial], names: list[str], method: str) -> tuple[Tr
     return tuple(replace(trial, stage=len(names)) for trial in trials if trial.stage == own[trial.task])
 
 
-def _heldout(file: Path, names: list[str]) -> Matrix:
-    try:
-        content = json.loads(file.read_text())
-        if content["tasks"] != names:
-            raise HoldfastError(f"{file} is about the tasks {content['tasks']}, the run about {names}. Make it again.")
-        cells = {(int(k.split(",")[0]), int(k.split(",")[1])): tuple(v) for k, v in content["cells"].items()}
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise HoldfastError(f"{file} cannot be read ({error}). Delete it and evaluate again.") from None
-    return Matrix(tuple(names), cells)
-
-
-def _audits(file: Path) -> tuple[dict[str, Any], ...]:
-    """The last audit of every task in every stage: a stage that was started again is audited again."""
-    found = {(line["stage"], line["task"]): line for line in _lines(file) if line.get("event") == "audit"}
+def _range_checks(log: Path) -> tuple[dict[str, Any], ...]:
+    """The last range check of every task in every stage: a stage that was started again is checked again."""
+    found = {(line["stage"], line["task"]): line for line in read_lines(log) if line.get("event") == RANGE_CHECK}
     return tuple(found[key] for key in sorted(found, key=lambda key: int(key[0])))
 
 
-def _stage(folder: Path) -> StageLog:
-    number, _, name = folder.name.partition("-")
-    buffer = folder / "checkpoint" / "buffer.json"
-    tasks = json.loads(buffer.read_text())["tasks"] if buffer.exists() else []
-    kept = {entry["task"]: (len(entry["episodes"]), int(entry["total"])) for entry in tasks}
-    return StageLog(int(number), name, tuple(_lines(folder / "metrics.jsonl")), kept)
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log; a run that is being written may end in half a line."""
-    lines: list[dict[str, Any]] = []
-    for text in file.read_text().splitlines() if file.exists() else []:
-        try:
-            lines.append(json.loads(text))
-        except json.JSONDecodeError:
-            break
-    return lines
+def _stage(files: StagePaths) -> StageLog:
+    kept = files.checkpoint.buffer.tasks if files.checkpoint.buffer_file.exists() else ()
+    counts = {task.task: (len(task.episodes), task.total) for task in kept}
+    return StageLog(files.number, files.name, tuple(read_lines(files.metrics)), counts)

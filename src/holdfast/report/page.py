@@ -1,4 +1,4 @@
-"""Puts numbers, figures and videos into one page that needs nothing but itself."""
+"""Puts numbers, figures and videos into one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from holdfast.report.figures import COLOURS, draw
 from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import finite, summary
 from holdfast.report.videos import BUDGET, clips
+from holdfast.runs.paths import RunPaths
 
 _HERE = Path(__file__).parent / "template"
 _SECTIONS = {
@@ -37,7 +38,7 @@ _ALWAYS = ("results", "matrices")
 def write(paths: Sequence[Path], output: Path | None = None) -> Path:
     """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path."""
     runs = gather(paths)
-    page = output or runs[0].path / "report" / "index.html"
+    page = output or RunPaths(runs[0].path).report
     folder = page.parent / "figures"
     try:
         folder.mkdir(parents=True, exist_ok=True)

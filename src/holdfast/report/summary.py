@@ -1,4 +1,4 @@
-"""From runs to the numbers of the report: plain values, written to metrics.json and shown by the page, never twice."""
+"""The numbers of the report as plain values: computed once, written to metrics.json and shown by the page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _difference(run: RunResults, less: RunResults) -> Plain:
 
 
 def finite(value: Any) -> Any:
-    """The same values as JSON can hold them: a number that is none becomes null."""
+    """The same values as JSON can hold them: NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -82,7 +82,7 @@ def _run(run: RunResults) -> Plain:
         "heldout": _heldout(run),
         "replay": _replay(run),
         "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
-        "audit": _audit(run),
+        "audit": _range_checks(run),
     }
 
 
@@ -117,7 +117,7 @@ def _shares(run: RunResults, task: Task, i: int, stage: int) -> dict[str, float]
 
 
 def _milestones(run: RunResults, i: int) -> Plain:
-    """How far trials of one task got after each stage, and where it breaks between its own stage and the last."""
+    """How far trials of one task got after each stage, and at which milestone most was lost since its own stage."""
     task = run.tasks[i - 1]
     stages = [stage for stage in run.rows if stage >= i]
     shares = {stage: found for stage in stages if (found := _shares(run, task, i, stage))}
@@ -188,18 +188,18 @@ def _replay(run: RunResults) -> list[Plain]:
     return rows
 
 
-def _audit(run: RunResults) -> list[Plain]:
-    """Per task: the dimension that leaves [-1, 1] furthest, and all of them for who wants to look."""
+def _range_checks(run: RunResults) -> list[Plain]:
+    """Per task: the dimension that leaves [-1, 1] furthest, and every dimension for a closer look."""
     limit = float(run.config.get("norm", {}).get("limit", 10.0))
     tasks = []
-    for audit in run.audits:
-        rows = audit["rows"]
+    for check in run.range_checks:
+        rows = check["rows"]
         worst = max(rows, key=lambda row: math.inf if math.isnan(row["largest"]) else row["largest"])
         tasks.append(
             {
-                "stage": audit["stage"],
-                "task": audit["task"],
-                "space": audit.get("space", ""),
+                "stage": check["stage"],
+                "task": check["task"],
+                "space": check.get("space", ""),
                 "limit": limit,
                 "beyond": [row["name"] for row in rows if not row["largest"] <= limit],
                 "worst": worst,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from holdfast.core.records import Trial
 from holdfast.report.gather import RunResults
+from holdfast.runs.paths import RunPaths
 
 BUDGET = 20_000_000  # bytes of video in one page
 _KINDS = {".mp4": "video/mp4", ".webm": "video/webm"}
@@ -34,7 +35,7 @@ def clips(runs: Sequence[RunResults], page: Path, budget: int = BUDGET) -> list[
     for run in runs:
         seen: Counter[tuple[str, int]] = Counter()
         for trial in run.trials:
-            file = _file(run, trial)
+            file = RunPaths(run.path).find_video(trial.video, _KINDS) if trial.video else None
             if file:
                 seen[trial.task, trial.stage] += 1
                 found.append((seen[trial.task, trial.stage], len(found), run, trial, file))
@@ -47,15 +48,6 @@ def clips(runs: Sequence[RunResults], page: Path, budget: int = BUDGET) -> list[
         title = run.tasks[run.names.index(trial.task)].title
         made[position] = Clip(run.name, trial, title, source, inside)
     return [made[position] for position in sorted(made)]
-
-
-def _file(run: RunResults, trial: Trial) -> Path | None:
-    """The trial's video if it is there, is a video, and lies in the run's own folder."""
-    if not trial.video:
-        return None
-    root = run.path.resolve()
-    file = (root / trial.video).resolve()
-    return file if file.is_relative_to(root) and file.suffix.lower() in _KINDS and file.is_file() else None
 
 
 def _inside(file: Path) -> str:

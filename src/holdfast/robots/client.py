@@ -37,7 +37,7 @@ class About:
     names: tuple[str, ...]  # of the dimensions of state and action, in order
     cameras: dict[str, tuple[int, int]]  # height and width of the images it reads
     answer_steps: int  # actions of an answer; how many of them are executed is the loop's `horizon`
-    policy: str = ""
+    weights: str = ""  # their SHA-256
     normalization: str = ""
     tasks: tuple[str, ...] = ()
 
@@ -169,7 +169,7 @@ def _about(said: dict[str, Any]) -> About:
             names=tuple(map(str, said["names"])),
             cameras={str(name): (int(size[0]), int(size[1])) for name, size in said["cameras"].items()},
             answer_steps=int(said["horizon"]),
-            policy=str(said.get("policy", "")),
+            weights=str(said.get("policy", "")),
             normalization=str(said.get("normalization", "")),
             tasks=tuple(map(str, said.get("tasks", ()))),
         )

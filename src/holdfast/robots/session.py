@@ -13,13 +13,15 @@ import numpy as np
 
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Trial
+from holdfast.core.files import write_text
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Limits
 from holdfast.robots.loop import Conduct, ControlLoop, Outcome, bring
 from holdfast.robots.recorder import Dataset, Recorder
 from holdfast.robots.robot import Robot
+from holdfast.runs.paths import RolloutPaths, RunPaths
 from holdfast.runs.trials import Trials
 
 
@@ -29,25 +31,15 @@ class Book:
 
     run: Path | None = None
     stage: int = 0
-    policy: str = ""
+    weights: str = ""  # their SHA-256
     normalization: str = ""
     operator: str = ""
     dataset: Dataset | None = None
 
-    def folder(self) -> Path | None:
-        """A new folder `rollouts/NNNN` of the run."""
-        if self.run is None:
-            return None
-        rollouts = self.run / "rollouts"
-        rollouts.mkdir(exist_ok=True)
-        number = max((int(path.name) for path in rollouts.iterdir() if path.name.isdigit()), default=0)
-        while True:  # another process may take the same number
-            number += 1
-            try:
-                (rollouts / f"{number:04d}").mkdir()
-            except FileExistsError:
-                continue
-            return rollouts / f"{number:04d}"
+    @property
+    def paths(self) -> RunPaths | None:
+        """The run's files."""
+        return RunPaths(self.run) if self.run else None
 
 
 @dataclass(frozen=True)
@@ -73,9 +65,9 @@ class Session:
     clock: Clock = STEADY
 
     @property
-    def notes(self) -> str:
-        """How the attempts are run. Never what evaluation notes: its trials pass no limits, so they are others."""
-        return f"rolled out, horizon {self.conduct.horizon}, asked {self.conduct.ahead} ahead"
+    def protocol(self) -> TrialProtocol:
+        """How the attempts are made; never as evaluation does, whose trials pass no limits."""
+        return TrialProtocol(self.conduct.horizon, self.conduct.ahead, limits=True)
 
     def run(self, trials: int) -> Iterator[Report]:
         """Attempts with seeds counting up from the conduct's; ends early when the operator quits or the robot fails."""
@@ -107,34 +99,35 @@ class Session:
         return bring(self.robot, self.limits, self.limits.start(start).pose, self.keys, clock=self.clock)
 
     def _attempt(self, conduct: Conduct) -> Report:
-        folder, when = self.book.folder(), time.time()
-        live = self.book.run / "live.jpg" if self.book.run else None
-        recorder = Recorder(self.robot, conduct.task, folder / "video.mp4" if folder else None, live, self.book.dataset)
+        paths, when = self.book.paths, time.time()
+        files = paths.new_rollout() if paths else None
+        video, live = files.video if files else None, paths.live_picture if paths else None
+        recorder = Recorder(self.robot, conduct.task, video, live, self.book.dataset)
         try:
             loop = ControlLoop(self.robot, self.client, self.limits, conduct, self.keys, recorder.see, self.clock)
             outcome = loop.run()
         finally:
             episode = recorder.close()
-        trial = self._trial(conduct, outcome, when, folder)
-        if folder:
-            _write(folder / "rollout.json", self._content(conduct, outcome, trial, episode))
+        trial = self._trial(conduct, outcome, when, files)
+        if files:
+            write_text(files.record, json.dumps(self._content(conduct, outcome, trial, episode), indent=1))
             self._count(trial)
-        return Report(outcome, trial, folder)
+        return Report(outcome, trial, files.folder if files else None)
 
-    def _trial(self, conduct: Conduct, outcome: Outcome, when: float, folder: Path | None) -> Trial:
+    def _trial(self, conduct: Conduct, outcome: Outcome, when: float, files: RolloutPaths | None) -> Trial:
         """The attempt as a trial. One that is not valid has no seed, so that its layout can be tried again."""
         book = self.book
         common: dict[str, Any] = {
             "run": book.run.name if book.run else "",
-            "policy": book.policy,
+            "weights": book.weights,
             "normalization": book.normalization,
-            "video": f"rollouts/{folder.name}/video.mp4" if folder else "",
+            "video": book.paths.relative(files.video) if book.paths and files else "",
             "seconds": outcome.steps / self.robot.rate,
             "when": when,
         }
         scored = self.robot.trial(book.stage)
         if scored is not None and outcome.ended in ("over", "time"):
-            return replace(scored, notes=self.notes, **common)
+            return replace(scored, protocol=self.protocol, **common)
         source = "operator" if scored is None else scored.source
         valid = source == "operator" and outcome.ended in ("over", "time", "operator")
         task, operator = conduct.task.name, book.operator if source == "operator" else ""
@@ -144,7 +137,7 @@ class Session:
         return {
             "task": trial.task,
             "stage": trial.stage,
-            "policy": trial.policy,
+            "policy": trial.weights,
             "normalization": trial.normalization,
             "operator": self.book.operator,
             "seconds": trial.seconds,
@@ -152,7 +145,7 @@ class Session:
             "source": trial.source,
             "valid": trial.valid,
             "why": outcome.why,
-            "notes": self.notes,
+            "notes": str(self.protocol),
             "limited": outcome.limited,
             "slow": outcome.slow,
             "stopped_after": outcome.stopped_after,
@@ -162,30 +155,24 @@ class Session:
 
     def _count(self, trial: Trial) -> None:
         """Add attempts that nobody has to score: scored ones, and those that do not count."""
-        assert self.book.run is not None
+        assert self.book.paths is not None
         if trial.score is not None or not trial.valid:
-            with Trials(self.book.run / "trials.sqlite") as trials:
+            with Trials(self.book.paths.trials) as trials:
                 trials.add(trial)
 
     def _check_alike(self) -> None:
         """Trials of one cell are made alike, else their mean would say nothing."""
-        if self.book.run is None or not self.robot.scores_itself:
+        if self.book.paths is None or not self.robot.scores_itself:
             return
-        asked = self.robot.level, self.notes
-        with Trials(self.book.run / "trials.sqlite") as trials:
+        asked = self.robot.level, self.protocol
+        with Trials(self.book.paths.trials) as trials:
             known = trials.all(self.conduct.task.name, self.book.stage)
         for trial in known:
-            alike = (trial.level, trial.notes) == asked or trial.operator or trial.seed is None
-            if trial.policy == self.book.policy and not alike:
+            alike = (trial.level, trial.protocol) == asked or trial.operator or trial.seed is None
+            if trial.weights == self.book.weights and not alike:
                 raise HoldfastError(
                     f"{self.book.run} has trials of {trial.task!r} that were made otherwise ({trial.level}, "
-                    f"{trial.notes}; now {asked[0]}, {asked[1]}), and their mean would say nothing. Leave --run away "
-                    "and give --policy or --server alone, or use the same --level, --horizon and --ahead."
+                    f"{trial.protocol or trial.notes}; now {asked[0]}, {asked[1]}), and their mean would say nothing. "
+                    "Leave --run away and give --policy or --server alone, or use the same --level, --horizon and "
+                    "--ahead."
                 )
-
-
-def _write(file: Path, content: dict[str, Any]) -> None:
-    """Write the file in one step, so that readers never see half of it."""
-    aside = file.with_name(f".{file.name}")
-    aside.write_text(json.dumps(content, indent=1))
-    aside.replace(file)

@@ -1,23 +1,17 @@
-"""A run as evaluation sees it: which tasks, which finished stages, and what each stage has learned."""
+"""A run as it lies there: its tasks, its finished stages, and what each stage has learned."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from holdfast.catalog.reader import build
 from holdfast.core.errors import HoldfastError
-from holdfast.norm.strategies import Normalization
 from holdfast.core.records import Matrix, Task
-
-WEIGHTS = "policy/model.safetensors"
+from holdfast.runs.checkpoint import Checkpoint
+from holdfast.runs.paths import RunPaths
+from holdfast.runs.settings import read_settings, read_task
 
 
 @dataclass(frozen=True)
@@ -26,29 +20,13 @@ class FinishedStage:
 
     number: int
     name: str
-    checkpoint: Path
+    checkpoint: Checkpoint
     seen: tuple[str, ...]
 
-    @cached_property
-    def policy(self) -> str:
-        """SHA-256 of the weights, which must be the bytes that training wrote."""
-        try:
-            expected = json.loads((self.checkpoint / "manifest.json").read_text()).get(WEIGHTS)
-            with (self.checkpoint / WEIGHTS).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except (OSError, ValueError) as error:
-            raise HoldfastError(f"Checkpoint {self.checkpoint} cannot be read: {error}.") from None
-        if found != expected:
-            raise HoldfastError(
-                f"Checkpoint {self.checkpoint} is damaged: its weights are not the ones that were written. Run the "
-                "same `holdfast train` command again to mend it."
-            )
-        return found
-
-    @cached_property
-    def normalization(self) -> Normalization:
-        """The spaces of the stage."""
-        return Normalization.from_json(json.loads((self.checkpoint / "normalization.json").read_text()))
+    @property
+    def folder(self) -> str:
+        """Name of the stage's folder in the run."""
+        return f"{self.number:02d}-{self.name}"
 
 
 @dataclass(frozen=True)
@@ -60,6 +38,18 @@ class Run:
     tasks: tuple[Task, ...]
     stages: tuple[FinishedStage, ...]
     planned: int  # stages there will be
+    seed: int = 0
+    config: dict[str, Any] = field(default_factory=dict)  # the settings of run.yaml
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.path.resolve().name
+
+    @property
+    def paths(self) -> RunPaths:
+        """Where its files lie."""
+        return RunPaths(self.path)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,7 +59,7 @@ class Run:
     @property
     def trials(self) -> Path:
         """The file of its trials."""
-        return self.path / "trials.sqlite"
+        return self.paths.trials
 
     def arranged(self, matrix: Matrix) -> Matrix:
         """Scores by stage folder, put where the metrics look for them.
@@ -86,33 +76,22 @@ class Run:
 
 def read_run(path: Path) -> Run:
     """Read a run's folder; nothing but small files is opened."""
-    file = path / "run.yaml"
-    if not file.exists():
-        raise HoldfastError(f"{path} is no run: it has no run.yaml. Give the folder that `holdfast train` wrote.")
+    paths = RunPaths(path)
+    settings = read_settings(paths.settings)
     try:
-        content = yaml.safe_load(file.read_text())
-        method = str(content["config"]["method"])
-        tasks = tuple(read_task(table) for table in content["tasks"])
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise HoldfastError(f"{file} is not as `holdfast train` writes it: {error!r}.") from None
-    stages = tuple(_stages(path, method, tuple(task.name for task in tasks)))
+        method, seed = settings.method, settings.seed
+        tasks = tuple(read_task(table) for table in settings.tasks)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
+    stages = tuple(_stages(paths, method, tuple(task.name for task in tasks)))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to go on.")
-    return Run(path, method, tasks, stages, 1 if method == "joint" else len(tasks))
+    planned = 1 if method == "joint" else len(tasks)
+    return Run(path, method, tasks, stages, planned, seed, settings.config)
 
 
-def _stages(path: Path, method: str, names: tuple[str, ...]) -> Iterator[FinishedStage]:
-    for folder in sorted((path / "stages").glob("[0-9]*-*")):
-        number, _, name = folder.name.partition("-")
-        position = int(number)
-        seen = names if method == "joint" else (name,) if method == "finetune" else names[:position]
-        if (folder / "checkpoint" / "manifest.json").exists():
-            yield FinishedStage(position, name, folder / "checkpoint", seen)
-
-
-def read_task(table: dict[str, Any]) -> Task:
-    """A task as run.yaml lists it: like a stream's TOML, but with every field and plural names."""
-    content = {key: value for key, value in table.items() if value is not None}
-    for plural, singular in (("milestones", "milestone"), ("penalties", "penalty")):
-        content[singular] = content.pop(plural)
-    return build(Task, content, f"task {table['name']!r}")
+def _stages(paths: RunPaths, method: str, names: tuple[str, ...]) -> Iterator[FinishedStage]:
+    for stage in paths.stages():
+        seen = names if method == "joint" else (stage.name,) if method == "finetune" else names[: stage.number]
+        if stage.checkpoint.exists:
+            yield FinishedStage(stage.number, stage.name, stage.checkpoint, seen)

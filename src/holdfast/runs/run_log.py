@@ -1,4 +1,4 @@
-"""A log of every dataset that a run opened and when: the proof that no later task was looked at."""
+"""A run's log: every dataset it opened and when (the proof that no later task was looked at), and every check."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+RANGE_CHECK = "audit"  # the event's name in the file, from before the check was called so
+
 
 class RunLog:
-    """Appends one JSON line per event to `audit.jsonl`, each under the stage that was running.
+    """Appends one JSON line per event, each under the stage that was running.
 
     Without a path nothing is written: of several processes that train together one writes for all.
     """
@@ -32,3 +34,14 @@ class RunLog:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """The whole lines of a log; one that is being written may end in half a line. Empty where there is no file."""
+    lines: list[dict[str, Any]] = []
+    for text in file.read_text().splitlines() if file.exists() else []:
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines

@@ -8,20 +8,24 @@ be read forever.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.append_only import AppendOnlyFile
-from holdfast.core.records import Matrix, Trial
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import Matrix, Trial, TrialProtocol
 
 VERSION = 1
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
-_COLUMNS = tuple(field.name for field in fields(Trial))
+# On disk the hash of the weights is called `policy`, and the protocol stands before the notes, in words: so it was when
+# the first runs were evaluated, and so their trials still open and compare.
+_COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
+_PROTOCOL = re.compile(r"(rolled out, )?horizon (\d+)(?:, asked (\d+) ahead)?(?:; (.*))?", re.DOTALL)
 _SCHEMA = """
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
@@ -72,7 +76,7 @@ class Trials(AppendOnlyFile):
             raise HoldfastError(
                 f"A trial of {trial.task!r} has no score. Score it with its rubric, or mark it not valid."
             )
-        values = [_stored(name, getattr(trial, name)) for name in _COLUMNS]
+        values = [_stored(name, value) for name, value in trial_to_row(trial).items()]
         values[_COLUMNS.index("when")] = trial.when or time.time()
         with self.explained(), self.writing():
             said = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
@@ -84,7 +88,7 @@ class Trials(AppendOnlyFile):
                 return int(written[0][0])
             if supersedes is not None:
                 raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
-            key = (trial.task, trial.stage, trial.seed, trial.source, trial.policy)
+            key = (trial.task, trial.stage, trial.seed, trial.source, trial.weights)
             return int(self.file.execute(_SAME, key).fetchone()[0])
 
     def numbered(self, task: str | None = None, stage: int | None = None) -> dict[int, Trial]:
@@ -94,7 +98,7 @@ class Trials(AppendOnlyFile):
         query += "".join(f" AND t.{name} = ?" for name in wanted)
         with self.explained():
             rows = self.file.execute(f"{query} ORDER BY t.id", tuple(wanted.values())).fetchall()
-        return {row["id"]: Trial(**{name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
+        return {row["id"]: trial_from_row({name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
 
     def all(self, task: str | None = None, stage: int | None = None) -> list[Trial]:
         """The trials as they stand, in the order in which they were written."""
@@ -103,8 +107,8 @@ class Trials(AppendOnlyFile):
     def counted(self) -> list[Trial]:
         """The trials that make up the cells: valid, and where a stage was trained anew, of its newest weights."""
         valid = [trial for trial in self.all() if trial.valid]
-        newest = {(trial.task, trial.stage): trial.policy for trial in valid if trial.policy}
-        return [t for t in valid if t.policy in ("", newest.get((t.task, t.stage), ""))]
+        newest = {(trial.task, trial.stage): trial.weights for trial in valid if trial.weights}
+        return [t for t in valid if t.weights in ("", newest.get((t.task, t.stage), ""))]
 
     def matrix(self, names: Sequence[str]) -> Matrix:
         """Scores of the counted trials by task and stage, as `names` number the tasks."""
@@ -115,6 +119,27 @@ class Trials(AppendOnlyFile):
             if trial.score is not None:
                 cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
         return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
+
+
+def trial_to_row(trial: Trial) -> dict[str, Any]:
+    """A trial by the names of its columns, as files and exports have them."""
+    values = {field.name: getattr(trial, field.name) for field in fields(Trial)}
+    said = [str(part) for part in (trial.protocol, trial.notes) if part]
+    values |= {"policy": trial.weights, "notes": "; ".join(said)}
+    return {name: values[name] for name in _COLUMNS}
+
+
+def trial_from_row(row: dict[str, Any]) -> Trial:
+    """Inverse of `trial_to_row`; columns that are left out have their usual values."""
+    values = dict(row)
+    if "policy" in values:
+        values["weights"] = values.pop("policy")
+    found = _PROTOCOL.fullmatch(values.get("notes", ""))
+    if found:
+        limits, horizon, ahead, notes = found.groups()
+        values["protocol"] = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
+        values["notes"] = notes or ""
+    return Trial(**values)
 
 
 def _stored(name: str, value: Any) -> Any:

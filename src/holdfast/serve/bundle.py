@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,14 +21,17 @@ from typing import Any
 from holdfast import __version__, catalog, embodiments
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import from_json, read_content, to_json
 from holdfast.core.records import Task
-from holdfast.embodiments.embodiment import Dimension, Embodiment
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import Normalization
-from holdfast.runs.run import WEIGHTS, FinishedStage, Run, read_run, read_task
-from holdfast.train.config import plain
+from holdfast.runs.checkpoint import NORMALIZATION, POLICY, WEIGHTS, Checkpoint
+from holdfast.runs.embodiment import find_embodiment
+from holdfast.runs.run import FinishedStage, Run, read_run
+from holdfast.runs.settings import read_task
 
 FORMAT = 1
-ABOUT, NORMALIZATION, POLICY = "bundle.json", "normalization.json", "policy"
+ABOUT = "bundle.json"
 IDLE = "hold at the measured pose"
 _IMAGES = "observation.images."
 _KINDS = (".json", ".safetensors", ".md", ".txt")
@@ -42,7 +44,7 @@ class Bundle:
 
     path: Path
     hash: str
-    policy: str  # SHA-256 of the weights
+    weights: str  # their SHA-256
     normalization: Normalization
     tasks: dict[str, Task]
     embodiment: Embodiment | None
@@ -59,29 +61,29 @@ def make(run: Path, number: int | None, output: Path, embodiment: str | None = N
         run: A run's folder.
         number: The stage; None takes the last finished one.
         output: The new folder.
-        embodiment: Name or file of the robot; None takes the one the run's stream names.
+        embodiment: Name or file of the robot; None takes the one that the run was trained for.
     """
     if output.exists():
         raise HoldfastError(f"{output} exists already. Name another --output, or delete it first.")
     read = read_run(run)
     stage = _stage(read, number)
-    problem = checkpoint.verify(stage.checkpoint)
+    files = stage.checkpoint
+    problem = checkpoint.verify(files.folder)
     if problem:
         raise HoldfastError(
-            f"Checkpoint {stage.checkpoint} is damaged: {problem}. Run the same `holdfast train` command again to "
-            "mend it."
+            f"Checkpoint {files.folder} is damaged: {problem}. Run the same `holdfast train` command again to mend it."
         )
     about = _about(read, stage, embodiment)
 
     def fill(target: Path) -> None:
-        shutil.copytree(stage.checkpoint / POLICY, target / POLICY)
-        shutil.copyfile(stage.checkpoint / NORMALIZATION, target / NORMALIZATION)
+        shutil.copytree(files.policy, target / POLICY)
+        shutil.copyfile(files.normalization_file, target / NORMALIZATION)
         (target / ABOUT).write_text(json.dumps(about, indent=1))
         for name in sorted(_files(target)):
             if Path(name).suffix not in _KINDS:
-                raise HoldfastError(f"{stage.checkpoint / name} has no place in a bundle: {_ONLY}.")
+                raise HoldfastError(f"{files.folder / name} has no place in a bundle: {_ONLY}.")
 
-    checkpoint.write(output, fill, needed=sum(p.stat().st_size for p in (stage.checkpoint / POLICY).rglob("*")))
+    checkpoint.write(output, fill, needed=sum(p.stat().st_size for p in files.policy.rglob("*")))
     return load(output)
 
 
@@ -101,10 +103,10 @@ def load(folder: Path) -> Bundle:
     return Bundle(
         path=folder,
         hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
-        policy=checkpoint.file_hash(folder / WEIGHTS),
-        normalization=Normalization.from_json(json.loads((folder / NORMALIZATION).read_text())),
+        weights=checkpoint.file_hash(folder / WEIGHTS),
+        normalization=Checkpoint(folder).normalization,
         tasks={task.name: task for task in tasks},
-        embodiment=_read_embodiment(about["embodiment"]),
+        embodiment=_embodiment(about["embodiment"], folder / ABOUT),
         names=tuple(about["names"]),
         cameras={name: (height, width) for name, (height, width) in about["cameras"].items()},
         fps=about["fps"],
@@ -152,9 +154,9 @@ def _stage(run: Run, number: int | None) -> FinishedStage:
 
 def _about(run: Run, stage: FinishedStage, asked: str | None) -> dict[str, Any]:
     """Everything but weights and statistics, as plain values."""
-    schema = _read(stage.checkpoint / "schema.json")
-    robot = _find_embodiment(stage.checkpoint, schema["names"], asked)
-    policy = _read(stage.checkpoint / POLICY / "config.json")
+    files = stage.checkpoint
+    schema, policy = files.schema, files.policy_config
+    robot = _find_embodiment(run, files, asked)
     reads = [key for key in policy["input_features"] if key in schema["cameras"]]
     tasks = [task for task in run.tasks if task.name in stage.seen]
     if robot is not None:
@@ -169,27 +171,29 @@ def _about(run: Run, stage: FinishedStage, asked: str | None) -> dict[str, Any]:
         "stage": stage.number,
         "learned": stage.name,
         "policy": policy["type"],
-        "normalization": stage.normalization.hash,
-        "tasks": [plain(task) for task in tasks],
-        "embodiment": plain(robot) if robot else None,
+        "normalization": files.normalization.hash,
+        "tasks": [to_json(task) for task in tasks],
+        "embodiment": to_json(robot),
         "idle": IDLE,
         "names": schema["names"],
         "cameras": {key.removeprefix(_IMAGES): schema["cameras"][key] for key in reads},
         "fps": schema["fps"],
-        "transforms": {name: _steps(stage.checkpoint / POLICY, name) for name in ("preprocessor", "postprocessor")},
+        "transforms": {name: _steps(files.policy, name) for name in ("preprocessor", "postprocessor")},
     }
 
 
-def _find_embodiment(folder: Path, names: Iterable[str], asked: str | None) -> Embodiment | None:
-    if asked is None:
-        config = _read(folder / "config.json")
+def _find_embodiment(run: Run, files: Checkpoint, asked: str | None) -> Embodiment | None:
+    """The robot that was asked for, or the one stored in the run, or for older runs the one their stream names."""
+
+    def of_stream() -> Embodiment | None:
         try:
-            stream = catalog.load_stream(config["stream"], config["data_root"])
-            robot = embodiments.load(stream.embodiment) if stream.embodiment else None
+            stream = catalog.load_stream(files.config["stream"], files.config["data_root"])
+            return embodiments.load(stream.embodiment) if stream.embodiment else None
         except HoldfastError as error:
             raise HoldfastError(f"{error} Or say which robot it is: --embodiment=piper_x_pair, or a file.") from None
-    else:
-        robot = embodiments.load(asked)
+
+    names = files.schema["names"]
+    robot = embodiments.load(asked) if asked else find_embodiment(run.paths.embodiment, of_stream)
     if robot is not None and robot.names != tuple(names):
         raise HoldfastError(
             f"Embodiment {robot.name!r} has the dimensions {', '.join(robot.names)}; the run was trained on "
@@ -198,23 +202,14 @@ def _find_embodiment(folder: Path, names: Iterable[str], asked: str | None) -> E
     return robot
 
 
-def _read_embodiment(content: dict[str, Any] | None) -> Embodiment | None:
-    if content is None:
-        return None
-    return Embodiment(content["name"], tuple(Dimension(**row) for row in content["dimensions"]))
+def _embodiment(content: dict[str, Any] | None, file: Path) -> Embodiment | None:
+    return None if content is None else from_json(Embodiment, content, str(file))
 
 
 def _steps(folder: Path, name: str) -> list[str]:
     """Names of a pipeline's steps, in order."""
-    content = _read(folder / f"policy_{name}.json")
+    content = read_content(folder / f"policy_{name}.json")
     return [str(step.get("registry_name") or step.get("class")) for step in content["steps"]]
-
-
-def _read(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise HoldfastError(f"{file} cannot be read: {error}. Only a checkpoint of `holdfast train` has it.") from None
 
 
 def short(digest: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Task
 from holdfast.norm.strategies import ACTION, STATE, Space
-from holdfast.runs.run import WEIGHTS
+from holdfast.runs.checkpoint import WEIGHTS
 from holdfast.serve.bundle import Bundle
 
 _SHOWN = 5  # tensors named; the rest are counted
@@ -30,7 +30,7 @@ def differences(old: Bundle, new: Bundle) -> Iterator[str]:
     yield from _tasks(old, new)
     if old.normalization.hash != new.normalization.hash:
         yield from _statistics(old, new)
-    if old.policy != new.policy:
+    if old.weights != new.weights:
         yield from _weights(old.path / WEIGHTS, new.path / WEIGHTS)
 
 

@@ -47,7 +47,7 @@ class MessageCodec:
         return pack({
             "protocol": PROTOCOL,
             "bundle": bundle.hash,
-            "policy": bundle.policy,
+            "policy": bundle.weights,
             "normalization": bundle.normalization.hash,
             "tasks": {t.name: {"instruction": t.instruction, "arms": list(t.arms)} for t in bundle.tasks.values()},
             "embodiment": bundle.embodiment.name if bundle.embodiment else None,

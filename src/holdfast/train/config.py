@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.data.cache.config import CacheConfig
@@ -210,12 +209,3 @@ class TrainConfig:
     def folder(self) -> str:
         """Where the run lives: `output`, or a name made of stream and method under runs/."""
         return self.output or f"runs/{Path(self.stream).stem}-{self.method}"
-
-
-def plain(config: Any) -> Any:
-    """A config as plain values, for run.yaml."""
-    if hasattr(config, "__dataclass_fields__"):
-        return {name: plain(getattr(config, name)) for name in config.__dataclass_fields__}
-    if isinstance(config, dict):
-        return {str(k): plain(v) for k, v in config.items()}
-    return [plain(v) for v in config] if isinstance(config, list | tuple) else config

@@ -9,7 +9,6 @@ Several ranks go through this story side by side. Each takes its part of every s
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +20,14 @@ from rich.console import Console
 from holdfast import embodiments
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream
 from holdfast.data.cache.listing import remove_cache
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.methods import METHODS
-from holdfast.norm import range_check as norm_audit
+from holdfast.norm import range_check
 from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, widen
 from holdfast.policies import adapter as adapters
@@ -36,8 +36,11 @@ from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.store import EpisodeStore, size
-from holdfast.runs.folder import Finished, RunFolder
-from holdfast.train.config import TrainConfig, plain
+from holdfast.runs.checkpoint import Checkpoint, write_contents
+from holdfast.runs.folder import RunFolder
+from holdfast.runs.paths import StagePaths
+from holdfast.runs.run_log import RANGE_CHECK
+from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.log import LossTotals, MetricsLog
@@ -81,8 +84,8 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
         with ranks.together():
             if ranks.first:
                 held.enter_context(run.locked())
-                run.begin(plain(config), [plain(entry.task) for entry in stream.tasks])
-        previous: Finished | None = None
+                run.begin(to_json(config), [to_json(entry.task) for entry in stream.tasks], embodiment)
+        previous: Checkpoint | None = None
         for stage in stages:
             run.log.stage = stage.number
             with ranks.together():
@@ -91,15 +94,15 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
                 finished = train_stage(setting, stage, previous if stage.start == "previous" else None)
             if previous is not None and ranks.first:
                 # Kept until the next stage stood, in case the final checkpoint had been damaged on disk.
-                checkpoint.prune(previous.folder.parent / "progress", keep=0)
+                checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=0)
             previous = finished
         assert previous is not None
         if ranks.first:
-            checkpoint.prune(previous.folder.parent / "progress", keep=1)
+            checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=1)
     return run.path
 
 
-def train_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Finished:
+def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Checkpoint:
     """Make everything ready, take the steps, and leave a finished checkpoint behind."""
     with setting.ranks.together():
         ready = prepare_stage(setting, stage, previous)
@@ -123,13 +126,13 @@ class Ready:
     state: TrainingState
 
 
-def prepare_stage(setting: Setting, stage: Stage, previous: Finished | None) -> Ready:
+def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Ready:
     """Open the data, start the policy, fix the spaces and audit them, and go to where the stage was stopped."""
     config, console = setting.config, setting.console
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
-    progress = setting.run.stage(stage) / "progress"
+    progress = setting.run.stage(stage).progress
     resumed = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
     # After its last step a stage replays nothing more, and the run's copies may have shrunk already.
     rest = replace(stage, frequency=0.0) if resumed and checkpoint.step(resumed) == stage.steps else stage
@@ -149,7 +152,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Finished | None) -> 
     return Ready(data, agreed, buffer, adapter, normalization, state)
 
 
-def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Finished:
+def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     """Decide which episodes are kept, and write the stage's final checkpoint."""
     config, buffer, data, normalization = setting.config, ready.buffer, ready.data, ready.normalization
     learned = data.new[-1]
@@ -160,21 +163,21 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Finished:
             buffer = copy_kept(setting, buffer, learned)
 
     def fill(target: Path) -> None:
-        ready.adapter.save(target / "policy", normalization.test(learned.task.name))
-        for name, content in (
-            ("normalization", normalization.to_json()),
-            ("buffer", buffer.to_json()),
-            ("schema", ready.agreed),
-            ("datasets", {kept.task: kept.fingerprint for kept in buffer.tasks} | data.fingerprints),
-            ("config", plain(config)),
-        ):
-            (target / f"{name}.json").write_text(json.dumps(content, indent=1))
+        ready.adapter.save(Checkpoint(target).policy, normalization.test(learned.task.name))
+        write_contents(
+            target,
+            normalization=normalization,
+            buffer=buffer,
+            schema=ready.agreed,
+            datasets={kept.task: kept.fingerprint for kept in buffer.tasks} | data.fingerprints,
+            config=to_json(config),
+        )
 
-    folder = setting.run.stage(stage) / "checkpoint"
-    checkpoint.write(folder, fill, needed=ready.state.size // 3)
+    finished = setting.run.stage(stage).checkpoint
+    checkpoint.write(finished.folder, fill, needed=ready.state.size // 3)
     if config.replay.store == "copy":
         free_frames(setting, data)
-    return Finished(folder, normalization, buffer, ready.agreed)
+    return finished
 
 
 def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
@@ -203,7 +206,7 @@ def free_frames(setting: Setting, data: StageData) -> None:
             remove_cache(setting.config.cache.folder, cache.spec.key)
 
 
-def start_policy(setting: Setting, data: StageData, previous: Finished | None) -> Adapter:
+def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None) -> Adapter:
     """The base policy, or the averaged weights of the stage before. Refuses a loss that cannot be masked as asked."""
     config, source = setting.config, data.new[0].source
     if previous is None:
@@ -219,7 +222,7 @@ def start_policy(setting: Setting, data: StageData, previous: Finished | None) -
 
 
 def settle_normalization(
-    setting: Setting, adapter: Adapter, data: StageData, previous: Finished | None
+    setting: Setting, adapter: Adapter, data: StageData, previous: Checkpoint | None
 ) -> Normalization:
     """Fix the spaces of this stage and look at every new dimension in them, before any step is taken."""
     config, layout = setting.config.norm, adapter.layout
@@ -238,15 +241,15 @@ def settle_normalization(
         normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
     for lesson in data.new:
         result = audit(lesson, layout, normalization.train(lesson.task.name))
-        setting.run.log.write("audit", space=normalization.hash, **result.to_json())
-        setting.console.print(norm_audit.table(result, config.limit))
+        setting.run.log.write(RANGE_CHECK, space=normalization.hash, **to_json(result))
+        setting.console.print(range_check.table(result, config.limit))
         result.check(config.limit, config.allow, config.strategy)
     return normalization
 
 
 def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     """Train to the stage's end, logging and saving on the way."""
-    config, folder, ranks = setting.config, setting.run.stage(stage), setting.ranks
+    config, files, ranks = setting.config, setting.run.stage(stage), setting.ranks
     data, adapter, state = ready.data, ready.adapter, ready.state
     preprocess = transforms.build_training(adapter.config, [ready.normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
@@ -254,7 +257,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
     ledger = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
-    log = MetricsLog(folder, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
+    log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with StageProgress(setting.console, stage, config, state.step) as progress:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
@@ -268,7 +271,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
                     log.write(line)
                 progress.show(line)
             if state.step % config.checkpoint.every == 0 or done:
-                save_progress(folder / "progress", state, config.checkpoint.keep, ranks)
+                save_progress(files.progress, state, config.checkpoint.keep, ranks)
             progress.advance(state.step)
     batches.close()
     if log:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -38,10 +37,6 @@ class Estimate:
     hours: float
     disk_bytes: int
     cache_bytes: int  # at most, of the frame caches of all datasets that are here, built already or not
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:

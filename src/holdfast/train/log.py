@@ -14,6 +14,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.data.sampler import Draw
 from holdfast.policies.device import send
+from holdfast.runs.paths import StagePaths
 from holdfast.train.config import LogConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
 
@@ -93,12 +94,11 @@ class LossTotals:
 class MetricsLog:
     """metrics.jsonl of a stage, and TensorBoard or W&B beside it when asked for."""
 
-    def __init__(self, folder: Path, config: LogConfig, run: str, stage: str, resumed_at: int) -> None:
-        self._path = folder / "metrics.jsonl"
-        self._stage = stage
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, files: StagePaths, config: LogConfig, run: str, stage: str, resumed_at: int) -> None:
+        self._path, self._stage = files.metrics, stage
+        files.folder.mkdir(parents=True, exist_ok=True)
         self._forget_after(resumed_at)
-        self._board = _tensorboard(folder) if config.tensorboard else None
+        self._board = _tensorboard(files.folder) if config.tensorboard else None
         self._wandb = _wandb(run) if config.wandb else None
 
     def _forget_after(self, step: int) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.methods import METHODS
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import replay_steps, shares
+from holdfast.runs.paths import RunPaths
 from holdfast.train.config import TrainConfig
 
 
@@ -49,10 +50,6 @@ class TrainingPlan:
     samples_per_rank: int
     parallel: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
     """The stages that a configuration makes of a stream."""
@@ -65,7 +62,8 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     method = METHODS[config.method]
     if method.keeps and config.replay.store == "reference":
         return list(stream.tasks)
-    ahead = [stage for stage in stages_of(config, stream) if not (_stage_folder(config, stage) / "checkpoint").is_dir()]
+    files = RunPaths(Path(config.folder))
+    ahead = [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
     return [stream.tasks[position] for stage in ahead for position in stage.learns]
 
 
@@ -130,19 +128,15 @@ def _header(entry: StreamTask) -> Path:
     return Path(entry.dataset) / "meta" / "info.json"
 
 
-def _stage_folder(config: TrainConfig, stage: Stage) -> Path:
-    return Path(config.folder) / "stages" / stage.folder
-
-
 def _learned(config: TrainConfig, stages: tuple[Stage, ...]) -> dict[str, int]:
     """Episodes of the tasks that a run has learned already: their datasets may be gone."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for stage in stages:
         try:
-            content = json.loads((_stage_folder(config, stage) / "checkpoint" / "buffer.json").read_text())
-            sizes.update({kept["task"]: int(kept["total"]) for kept in content["tasks"]})
-        except (OSError, ValueError, KeyError, TypeError):
+            buffer = RunPaths(Path(config.folder)).stage(stage).checkpoint.buffer
+        except HoldfastError:
             break  # not finished, or damaged: the run itself will say so
+        sizes |= {kept.task: kept.total for kept in buffer.tasks}
     return sizes
 
 

@@ -13,9 +13,7 @@ disks, not against people.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import Timeout
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
+from holdfast.core.locks import file_lock
 from holdfast.data.cache.listing import HEADER, JOURNAL, LOCK
 from holdfast.data.cache.spec import Spec
 
@@ -58,24 +58,25 @@ class CacheFiles:
     @contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
         """Keep other builders out; calls `waiting` when another is at work. The lock goes with the process."""
-        while True:
+        lock = file_lock(self.folder / LOCK)
+        blocking = False
+        while not lock.is_locked:
             try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                file = (self.folder / LOCK).open("w")
+                lock.acquire(blocking=blocking)  # makes the folder where there is none
+            except Timeout:
+                waiting()
+                blocking = True
+            except FileNotFoundError:  # the folder was removed just then: begin anew
+                continue
             except OSError as error:
                 raise HoldfastError(
                     f"The frame cache {self.folder.parent} cannot be written ({error.strerror}). "
                     "Name another folder with --cache.root or $HOLDFAST_CACHE."
                 ) from None
-            with file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    waiting()
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_nlink:  # else the cache was removed meanwhile, lock and all
-                    yield
-                    return
+        try:
+            yield
+        finally:
+            lock.release()
 
     def write_numbers(self, state: np.ndarray, action: np.ndarray, episodes: np.ndarray) -> None:
         """Write header and numbers, unless they are there already, byte for byte."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import Timeout
+
 from holdfast.core.errors import HoldfastError
+from holdfast.core.locks import file_lock
 
 HEADER, JOURNAL, LOCK, QUANTILES = "cache.json", "blocks.jsonl", ".lock", "quantiles"
 
@@ -36,15 +38,16 @@ def list_caches(root: Path) -> list[Shelved]:
 def remove_cache(root: Path, key: str) -> None:
     """Delete a cache. A run that reads it keeps what it has mapped; one that builds it is left alone."""
     folder = root / key
-    with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HoldfastError(
-                f"Frame cache {key} is being built by another process. Wait for it or stop it."
-            ) from None
+    lock = file_lock(folder / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise HoldfastError(f"Frame cache {key} is being built by another process. Wait for it or stop it.") from None
+    try:
         (folder / HEADER).unlink(missing_ok=True)  # first, so that a kill leaves no cache that looks whole
         shutil.rmtree(folder)
+    finally:
+        lock.release()
 
 
 def remove_quantiles(root: Path) -> None:

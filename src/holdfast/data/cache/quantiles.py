@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
+from holdfast.core.json_records import from_json, to_json
 from holdfast.data.cache.listing import QUANTILES
 from holdfast.data.lerobot.source import ACTION, STATE
 from holdfast.data.lesson import Layout, Lesson
@@ -39,11 +41,11 @@ def recall(lesson: Lesson, layout: Layout, root: Path) -> Space:
     try:
         stored = json.loads(file.read_text())
         if stored["digest"] == _digest(stored["space"]):
-            return Space.from_json(stored["space"])
-    except (OSError, ValueError, KeyError, TypeError):
+            return from_json(Space, stored["space"], str(file))
+    except (HoldfastError, OSError, ValueError, KeyError, TypeError):
         pass  # not measured yet, or damaged
     space = measure(lesson, layout)
-    content = space.to_json()
+    content = to_json(space)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, json.dumps({"dataset": lesson.source.dataset, "digest": _digest(content), "space": content}))
     return space

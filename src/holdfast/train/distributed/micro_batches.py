@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
 from holdfast.core.errors import HoldfastError
+from holdfast.runs.paths import RunPaths
+from holdfast.runs.settings import read_settings
 from holdfast.train.config import TrainConfig
 
 
 def deal(config: TrainConfig, ranks: int) -> TrainConfig:
     """Settle into how many micro-batches a batch is cut: as asked, as the run began, or one for each of the ranks."""
-    begun = _micro_batches(Path(config.folder) / "run.yaml") if config.optim.accumulate is None else None
+    begun = _micro_batches(Path(config.folder)) if config.optim.accumulate is None else None
     parts = config.optim.accumulate or begun or ranks
     if parts % ranks:
         origin = f"{config.folder} was begun with" if begun else "You asked for"
@@ -30,9 +30,9 @@ def deal(config: TrainConfig, ranks: int) -> TrainConfig:
     return replace(config, optim=replace(config.optim, accumulate=parts))
 
 
-def _micro_batches(file: Path) -> int | None:
+def _micro_batches(run: Path) -> int | None:
     try:
-        begun: int = yaml.safe_load(file.read_text())["config"]["optim"]["accumulate"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        begun: int = read_settings(RunPaths(run).settings).config["optim"]["accumulate"]
+    except (HoldfastError, KeyError, TypeError):
         return None  # not begun, or damaged: `begin` will say so
     return begun

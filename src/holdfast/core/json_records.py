@@ -1,0 +1,70 @@
+"""Frozen dataclasses as JSON: written field by field, and read back strictly.
+
+Reading refuses what a class does not declare: a missing or unknown key, text where a number belongs, another word than
+the ones a `Literal` lists. The error names the file, the field and the value.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from holdfast.core.errors import HoldfastError
+
+
+def to_json(record: Any) -> Any:
+    """A record as plain values: dictionaries, lists, text, numbers."""
+    if hasattr(record, "__dataclass_fields__"):
+        return {name: to_json(getattr(record, name)) for name in record.__dataclass_fields__}
+    if isinstance(record, dict):
+        return {str(key): to_json(value) for key, value in record.items()}
+    return [to_json(value) for value in record] if isinstance(record, list | tuple) else record
+
+
+def from_json[T](cls: type[T], content: Any, what: str) -> T:
+    """The record that `to_json` made `content` of; `what` names its origin in errors."""
+    from pydantic import ValidationError
+
+    model = _model(cast("Any", cls))
+    try:
+        found: T = model.model_validate_json(json.dumps({"record": content})).record
+    except ValidationError as error:
+        raise HoldfastError(f"{what} cannot be used: {_said(error.errors()[0])}.") from None
+    except HoldfastError as error:  # the record's own checks
+        raise HoldfastError(f"{what} cannot be used: {error}") from None
+    return found
+
+
+def read_json[T](cls: type[T], file: Path) -> T:
+    """Read a record's file."""
+    return from_json(cls, read_content(file), str(file))
+
+
+def read_content(file: Path) -> Any:
+    """The content of a JSON file."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HoldfastError(f"{file} cannot be read: {reason}.") from None
+
+
+@cache
+def _model(cls: Any) -> Any:
+    # Imported when first needed: pydantic takes 50 ms, which `holdfast --help` should not wait for. A model around the
+    # dataclass carries the settings, which pydantic hands down to every dataclass inside.
+    from pydantic import ConfigDict, create_model
+
+    return create_model(cls.__name__, __config__=ConfigDict(extra="forbid", strict=True), record=(cls, ...))
+
+
+def _said(error: Any) -> str:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:]).lstrip(".")
+    if error["type"] == "missing":
+        return f"{place} is missing"
+    if error["type"] == "unexpected_keyword_argument":
+        return f"{place} is not known"
+    reason = error["msg"][0].lower() + error["msg"][1:]
+    return f"{place + ': ' if place else ''}{reason}, got {str(error['input'])[:80]!r}"

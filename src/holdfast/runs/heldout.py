@@ -1,0 +1,32 @@
+"""heldout.json: scores on held-out demonstrations, `{"tasks": [...], "cells": {"i,j": [score of each episode]}}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
+from holdfast.core.json_records import read_content
+from holdfast.core.records import Matrix
+
+
+def write_scores(file: Path, matrix: Matrix) -> None:
+    """Write the scores of task i after stage j, both from 1."""
+    cells = {f"{i},{j}": list(scores) for (i, j), scores in matrix.cells.items()}
+    write_text(file, json.dumps({"tasks": list(matrix.tasks), "cells": cells}, indent=1))
+
+
+def read_scores(file: Path, names: Sequence[str]) -> Matrix:
+    """Read the scores; they must be about these tasks."""
+    content = read_content(file)
+    try:
+        if content["tasks"] != list(names):
+            raise HoldfastError(
+                f"{file} is about the tasks {content['tasks']}, the run about {list(names)}. Make it again."
+            )
+        cells = {(int(k.split(",")[0]), int(k.split(",")[1])): tuple(v) for k, v in content["cells"].items()}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise HoldfastError(f"{file} cannot be read ({error}). Delete it and evaluate again.") from None
+    return Matrix(tuple(names), cells)

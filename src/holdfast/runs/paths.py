@@ -1,0 +1,188 @@
+"""Where everything of a run lies. Nothing outside this package puts such a path together.
+
+```
+run.yaml            settings that decide the weights, and the tasks
+embodiment.json     the robot, with its SHA-256
+audit.jsonl         log of every dataset opened and every check
+frames.json         format of each task's cached frames
+stages/02-name/     metrics.jsonl, progress/step-*, checkpoint/ (see checkpoint.py)
+buffer/             copies of kept episodes (see replay/store.py)
+trials.sqlite       all trials
+heldout.json        scores on held-out demonstrations
+videos/             videos of evaluated trials
+rollouts/0001/      video.mp4 and rollout.json of an attempt on a robot; live.jpg while it runs
+scoring.sqlite      what operators ticked; next.json says which checkpoint they wait for
+report/             index.html, metrics.json, figures/
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.records import Stage
+from holdfast.runs.checkpoint import Checkpoint
+
+_VIDEOS, _ROLLOUTS, _VIDEO, _ROLLOUT = "videos", "rollouts", "video.mp4", "rollout.json"
+
+
+@dataclass(frozen=True)
+class StagePaths:
+    """The files of one stage."""
+
+    folder: Path
+
+    @property
+    def number(self) -> int:
+        """The stage's number, from 1."""
+        return int(self.folder.name.partition("-")[0])
+
+    @property
+    def name(self) -> str:
+        """The stage's name: in a stream, the task it learns."""
+        return self.folder.name.partition("-")[2]
+
+    @property
+    def metrics(self) -> Path:
+        """Losses, a line for every few steps."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def progress(self) -> Path:
+        """Checkpoints to go on from after a kill."""
+        return self.folder / "progress"
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The final checkpoint, which may not be there yet."""
+        return Checkpoint(self.folder / "checkpoint")
+
+
+@dataclass(frozen=True)
+class RolloutPaths:
+    """The files of one attempt on a robot."""
+
+    folder: Path
+
+    @property
+    def video(self) -> Path:
+        """Its video."""
+        return self.folder / _VIDEO
+
+    @property
+    def record(self) -> Path:
+        """What happened, written when it is over."""
+        return self.folder / _ROLLOUT
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The files of a run."""
+
+    root: Path
+
+    @property
+    def settings(self) -> Path:
+        """Settings and tasks."""
+        return self.root / "run.yaml"
+
+    @property
+    def embodiment(self) -> Path:
+        """The robot that the run is trained for."""
+        return self.root / "embodiment.json"
+
+    @property
+    def log(self) -> Path:
+        """The run's log."""
+        return self.root / "audit.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that trains."""
+        return self.root / ".lock"
+
+    @property
+    def frame_formats(self) -> Path:
+        """Format of the cached frames by task."""
+        return self.root / "frames.json"
+
+    @property
+    def trials(self) -> Path:
+        """All trials."""
+        return self.root / "trials.sqlite"
+
+    @property
+    def heldout(self) -> Path:
+        """Scores on held-out demonstrations."""
+        return self.root / "heldout.json"
+
+    @property
+    def sheets(self) -> Path:
+        """What operators ticked."""
+        return self.root / "scoring.sqlite"
+
+    @property
+    def next_attempts(self) -> Path:
+        """Which checkpoints operators wait for."""
+        return self.root / "next.json"
+
+    @property
+    def live_picture(self) -> Path:
+        """What a rollout's camera sees now."""
+        return self.root / "live.jpg"
+
+    @property
+    def rollouts(self) -> Path:
+        """Folder of all attempts on a robot."""
+        return self.root / _ROLLOUTS
+
+    @property
+    def report(self) -> Path:
+        """The page of `holdfast report`, beside its numbers and figures."""
+        return self.root / "report" / "index.html"
+
+    def stage(self, stage: Stage) -> StagePaths:
+        """The files of a stage."""
+        return StagePaths(self.root / "stages" / stage.folder)
+
+    def stages(self) -> list[StagePaths]:
+        """The stages begun so far, in order."""
+        return [StagePaths(folder) for folder in sorted((self.root / "stages").glob("[0-9]*-*"))]
+
+    def evaluation_video(self, stage: str, task: str, seed: int) -> str:
+        """The video of an evaluated trial, relative to the run; `stage` is the name of the stage's folder."""
+        return f"{_VIDEOS}/{stage}/{task}-{seed:04d}.mp4"
+
+    def finished_rollouts(self) -> Iterator[RolloutPaths]:
+        """The attempts that are over, in order."""
+        for file in sorted(self.rollouts.glob(f"*/{_ROLLOUT}")):
+            yield RolloutPaths(file.parent)
+
+    def new_rollout(self) -> RolloutPaths:
+        """A new folder for an attempt; of two processes that ask at once each gets its own."""
+        self.rollouts.mkdir(exist_ok=True)
+        number = max((int(path.name) for path in self.rollouts.iterdir() if path.name.isdigit()), default=0)
+        while True:
+            number += 1
+            try:
+                (self.rollouts / f"{number:04d}").mkdir()
+            except FileExistsError:
+                continue
+            return RolloutPaths(self.rollouts / f"{number:04d}")
+
+    def find_video(self, video: str, kinds: Container[str] = (".mp4",)) -> Path | None:
+        """The file of a trial's video if it is there, is of such a kind, and lies in the run's own folder."""
+        root = self.root.resolve()
+        file = (root / video).resolve()
+        return file if file.is_relative_to(root) and file.suffix.lower() in kinds and file.is_file() else None
+
+    def relative(self, file: Path) -> str:
+        """A file's path as trials name it."""
+        return file.relative_to(self.root).as_posix()
+
+
+def is_evaluation_video(video: str) -> bool:
+    """Whether a trial's video was filmed by `holdfast evaluate`, which draws the rubric beside the picture."""
+    return video.startswith(f"{_VIDEOS}/")

@@ -1,0 +1,87 @@
+"""run.yaml: the settings that decide a run's weights, and its tasks. Written once; every later start must agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.catalog.reader import build
+from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
+from holdfast.core.records import Task
+
+# What may differ between two starts of one run: nothing here changes the weights it ends with (how ranks share the work
+# changes the order of sums, so their last bits). Where the stream's file and datasets lie is free too: tasks are
+# compared by what they say, datasets by their fingerprints, and the format of cached frames is kept in its own file.
+FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The content of run.yaml, as plain values."""
+
+    config: dict[str, Any]
+    tasks: list[dict[str, Any]]
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.config["method"])
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return int(self.config.get("seed") or 0)
+
+
+def read_settings(file: Path) -> RunSettings:
+    """Read a run's settings."""
+    if not file.exists():
+        raise HoldfastError(
+            f"{file.parent} is no run: it has no {file.name}. Give the folder that `holdfast train` wrote."
+        )
+    try:
+        content = yaml.safe_load(file.read_text())
+        return RunSettings(dict(content["config"]), list(content["tasks"]))
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise HoldfastError(f"{file} is not as `holdfast train` writes it: {error!r}.") from None
+
+
+def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
+    """Write a new run's settings, or make sure that the run was begun with the same settings and tasks."""
+    asked = {"config": {key: value for key, value in config.items() if key not in FREE}, "tasks": tasks}
+    if not file.exists():
+        write_text(file, yaml.safe_dump(asked, sort_keys=False))
+        return
+    begun = read_settings(file)
+    changed = list(differences({"config": begun.config, "tasks": begun.tasks}, json.loads(json.dumps(asked))))
+    if changed:
+        raise HoldfastError(
+            f"{file.parent} was begun with other settings: {'; '.join(changed[:4])}. "
+            "Use the same command to go on, or another --output for a new run."
+        )
+
+
+def read_task(table: dict[str, Any]) -> Task:
+    """A task as run.yaml lists it: like a stream's TOML, but with every field and plural names."""
+    content = {key: value for key, value in table.items() if value is not None}
+    for plural, singular in (("milestones", "milestone"), ("penalties", "penalty")):
+        content[singular] = content.pop(plural)
+    return build(Task, content, f"task {table['name']!r}")
+
+
+def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
+    """What differs between two nests of plain values, in words, by the name of the place."""
+    if isinstance(begun, dict) and isinstance(asked, dict):
+        for key in [*asked, *(k for k in begun if k not in asked)]:
+            yield from differences(begun.get(key), asked.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(begun, list) and isinstance(asked, list) and len(begun) == len(asked):
+        for number, (one, other) in enumerate(zip(begun, asked, strict=True), 1):
+            yield from differences(one, other, f"{name}[{number}]")
+    elif begun != asked:
+        yield f"{name.removeprefix('config.')} was {begun!r}, now {asked!r}"
