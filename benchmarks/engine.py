@@ -21,11 +21,11 @@ from holdfast.core.records import Task
 from holdfast.data.cache.cache import open_cache
 from holdfast.data.cache.config import CacheConfig
 from holdfast.data.cache.quantiles import measure
-from holdfast.data.generate import write_dataset
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
+from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -58,7 +58,7 @@ def engine_loop(adapter, step: Stepper, batches: Batches, sampler: Sampler, opti
     ledger = LossTotals(["toy"], names, ["left"] * 7 + ["right"] * 7, "cpu")
     begun = time.perf_counter()
     for number, draw, batch in batches.iterate(sampler, 0):
-        ledger.add(draw, *step(state, batch))
+        ledger.add(draw, batch["task_index"], *step(state, batch))
         if number % 5 == 4:
             ledger.read(number, 0.0)  # waits for the device, as a line of the log does
     return sampler.steps / (time.perf_counter() - begun)
@@ -92,7 +92,7 @@ def main() -> None:
         ratios = []
         for number in range(options.rounds + 1):
             bare = bare_loop(copy.deepcopy(adapter.policy).train(), ready, config.optim)
-            engine = engine_loop(adapter, step, batches, sampler, config.optim, source.names)
+            engine = engine_loop(adapter, step, batches, sampler, config.optim, source.action_names)
             if number:  # the first round warms up both
                 ratios.append(engine / bare)
                 print(f"round {number}: bare {bare:.2f} steps/s, engine {engine:.2f} steps/s, ratio {ratios[-1]:.3f}")

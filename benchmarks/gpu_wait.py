@@ -23,11 +23,11 @@ from holdfast.data.cache.cache import read_cache
 from holdfast.data.cache.files import CacheFiles
 from holdfast.data.cache.quantiles import measure
 from holdfast.data.cache.spec import make_spec
-from holdfast.data.generate import write_dataset
 from holdfast.data.lerobot.source import Source, open_source
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
+from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -108,7 +108,7 @@ def run(adapter: Adapter, source: Source, batches: Batches, device: str, options
     for number, draw, batch in batches.iterate(sampler, 0):
         host = time.perf_counter() - asked
         begun = clock.mark()
-        ledger.add(draw, *step(state, batch))
+        ledger.add(draw, batch["task_index"], *step(state, batch))
         if state.step % config.log.every == 0:
             ledger.read(state.step, 0.0)  # waits for the device, as a line of the log does
         ended = clock.mark()

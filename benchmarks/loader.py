@@ -205,8 +205,9 @@ def flat_cost(frames: int) -> float:
     cameras = tuple(Camera(IMAGES + c, 168, 224, "image") for c in CAMERAS)
     info = {"features": {camera.key: {"dtype": "image"} for camera in cameras}}
     source = Source(
-        "synthetic", Path("/"), FPS, NAMES, cameras, numbers, numbers, numbers[:, 0], ends - 300, ends, info, {}
-    )
+        "synthetic", Path("/"), FPS, NAMES, NAMES, tuple(range(14)), cameras, numbers, numbers, numbers[:, 0],
+        ends - 300, ends, info, {},
+    )  # fmt: skip
     source.__dict__["fingerprint"] = ""
     batches, stream = our_batches(source, blank_cache(source, SIZE))
     rate = speed(stream, 1.5)

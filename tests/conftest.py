@@ -27,7 +27,7 @@ def frame_cache(tmp_path_factory):
 def recorded(tmp_path_factory):
     """A folder with one dataset per toy task: two cameras of 32 px, six episodes of 14 frames."""
     from holdfast.core.records import Task
-    from holdfast.data.generate import write_dataset
+    from holdfast.data.toy_world import write_dataset
     from holdfast.embodiments import load
 
     folder = tmp_path_factory.mktemp("recorded")

@@ -1,5 +1,7 @@
 """The toy tasks that tests train on, and the smallest nano that can learn them."""
 
+import numpy as np
+
 TASKS = {"reach": ("left",), "lift": ("left", "right"), "sweep": ("left",)}
 TINY = (
     "--policy.image_size=32",
@@ -19,3 +21,49 @@ def stream_text(names=tuple(TASKS), embodiment="piper_x_pair"):
         lines += ["[[task]]", f'name = "{name}"', f'instruction = "Please {name}."', f"arms = {list(TASKS[name])}"]
         lines += [f'dataset = "{name}"']
     return "\n".join(lines) + "\n"
+
+
+def write_numbers(root, state_names, action_names, *, deltas=False, camera="observation.image", episodes=3, seed=0):
+    """A LeRobot dataset of 12 frames per episode whose state and action may differ.
+
+    An action is the next state of the same name; without one, or with `deltas`, it is an increment. Names may be a
+    number: then so many dimensions have none.
+    """
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    state_size, action_size = (n if isinstance(n, int) else len(n) for n in (state_names, action_names))
+    named = [None if isinstance(n, int) else list(n) for n in (state_names, action_names)]
+    dataset = LeRobotDataset.create(
+        f"local/{root.name}",
+        fps=10,
+        root=root,
+        features={
+            "observation.state": {"dtype": "float32", "shape": (state_size,), "names": named[0]},
+            "action": {"dtype": "float32", "shape": (action_size,), "names": named[1]},
+            camera: {"dtype": "image", "shape": (32, 32, 3), "names": ["height", "width", "channels"]},
+        },
+        use_videos=False,
+    )
+    rng = np.random.default_rng(seed)
+    for _ in range(episodes):
+        path = 5 + np.cumsum(rng.uniform(-0.1, 0.1, (13, state_size)), axis=0)
+        for t in range(12):
+            action = rng.uniform(-0.1, 0.1, action_size)
+            for place, name in enumerate(named[1] or ()):
+                if not deltas and name in (named[0] or ()):
+                    action[place] = path[t + 1, named[0].index(name)]
+            image = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+            numbers = {"observation.state": path[t].astype(np.float32), "action": action.astype(np.float32)}
+            dataset.add_frame({"task": "Do it.", camera: image, **numbers})
+        dataset.save_episode()
+    dataset.finalize()
+
+
+def numbers_stream(folder, names=("one", "two"), embodiment=None):
+    """A stream file over datasets of `write_numbers` in a folder."""
+    lines = ['name = "numbers"', f'embodiment = "{embodiment}"' if embodiment else ""]
+    for name in names:
+        lines += ["[[task]]", f'name = "{name}"', f'instruction = "Do {name}."', f'dataset = "{name}"']
+    file = folder / "stream.toml"
+    file.write_text("\n".join(lines) + "\n")
+    return file

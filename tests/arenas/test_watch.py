@@ -12,7 +12,7 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
 from holdfast.core.records import Reached, Task
-from holdfast.data.generate import write_dataset
+from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.twin.docs import page
 from holdfast.twin.tasks import TASKS

@@ -208,7 +208,9 @@ MILESTONES = ("[[task.milestone]]", 'name = "a"', 'text = "A."', "[[task.milesto
             id="unknown task",
         ),
         pytest.param(one_task('dataset = "x"'), ["task 1: 'name'", "nothing"], id="no task name"),
-        pytest.param(one_task(*WIPE[:2], WIPE[3]), ["'wipe'", "lacks arms"], id="no arms"),
+        pytest.param(
+            'embodiment = "piper_x_pair"\n' + one_task(*WIPE[:2], WIPE[3]), ["'wipe'", "lacks arms"], id="no arms"
+        ),
         pytest.param(one_task(*WIPE[:3]), ["names no dataset", "--data_root", "dataset ="], id="no dataset"),
         pytest.param(one_task(*WIPE[:3], "dataset = 3"), ["'dataset'", "text in quotes", "got 3"], id="dataset number"),
         pytest.param(one_task(*WIPE[:3], 'dataset = ""'), ["empty dataset"], id="dataset empty"),
@@ -258,6 +260,16 @@ def test_mistake_in_a_stream_file_is_named_with_its_file(text, says, tmp_path):
         catalog.load_stream(path)
     for part in [path, *says]:
         assert part in str(caught.value)
+
+
+def test_a_task_need_not_name_the_arm_of_a_robot_that_has_but_one(tmp_path):
+    robot = tmp_path / "robot.toml"
+    row = '[[dimension]]\nname = "x"\narm = "panda"\nkind = "delta"\nlower = -1\nupper = 1\nstep = 0.5\n'
+    robot.write_text(row)
+    text = one_task(*WIPE[:2], WIPE[3])
+    assert catalog.load_stream(write(tmp_path, text)).tasks[0].task.arms == ("arm",)
+    with_robot = f'embodiment = "robot.toml"\n{text}'  # beside the stream's file, as its datasets are
+    assert catalog.load_stream(write(tmp_path, with_robot)).tasks[0].task.arms == ("panda",)
 
 
 def test_missing_file_lists_the_catalog():

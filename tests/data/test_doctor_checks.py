@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from toys import write_numbers
 
 from holdfast import embodiments
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Task
 from holdfast.data.doctor.checks import examine
 from holdfast.data.doctor.findings import Expected, say_delete, say_episodes
-from holdfast.data.generate import write_dataset
 from holdfast.data.lerobot.source import open_source
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.data.toy_world import write_dataset
+from holdfast.embodiments.embodiment import Dimension, Embodiment
 
 ROBOT = embodiments.load("piper_x_pair")
 TASK = Task("reach", "Reach the mark.", ("left",))
@@ -107,6 +108,15 @@ def rename_task(root):
     pq.write_table(table.set_column(place, "task", pa.array(["Wave."])), root / "meta/tasks.parquet")
 
 
+def rename_camera(root, old, new):
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"] = {new if key == old else key: feature for key, feature in info["features"].items()}
+    (root / "meta/info.json").write_text(json.dumps(info))
+    (root / "videos" / old).rename(root / "videos" / new)
+    table = pq.read_table(root / EPISODES)
+    pq.write_table(table.rename_columns([c.replace(old, new) for c in table.column_names]), root / EPISODES)
+
+
 def remove_camera_file(root):
     (root / f"videos/{FRONT}/chunk-000/file-000.mp4").unlink()
 
@@ -155,11 +165,11 @@ FAULTS = {
     ),
     "asleep": (
         lambda r: change_numbers(r, S, lambda v: np.where(np.arange(60)[:, None] // 20 == 1, v[20], v)),
-        None, "warning", "frozen-joint", "episode 1", "No joint",
+        None, "warning", "frozen-joint", "episode 1", "Nothing of",
     ),
     "active arm asleep": (
         lambda r: change_numbers(r, S, setting(slice(20, 40), slice(0, 7), 0.1)),
-        KNOWN, "warning", "frozen-joint", "episode 1", "No joint",
+        KNOWN, "warning", "frozen-joint", "episode 1", "Nothing of",
     ),
     "jump": (
         lambda r: change_numbers(r, S, lambda v: v + 0.5 * (np.arange(60) == 30)[:, None] * (np.arange(14) == 1)),
@@ -182,11 +192,10 @@ FAULTS = {
     ),
     "state too wide": (
         lambda r: change_numbers(r, S, lambda v: np.concatenate([v, v[:, :1]], axis=1)),
-        KNOWN, "error", "dimensions", "state and action", "15 dimensions, the action 14",
+        KNOWN, "error", "unreadable", "files", "declares 14 dimensions of observation.state, its tables hold 15",
     ),
-    "state in another order": (
-        lambda r: change_names(r, S, ROBOT.names[::-1]),
-        None, "error", "dimensions", "state and action", "another order",
+    "camera key": (
+        lambda r: rename_camera(r, HEAD, "head_rgb"), None, "error", "camera-key", "head_rgb", "Policies read",
     ),
     "robot's other order": (
         lambda r: [change_names(r, f, ROBOT.names[::-1]) for f in (S, A)],
@@ -276,3 +285,40 @@ def test_advice_names_the_episodes_to_delete(healthy):
 def test_episodes_are_told_in_few_words():
     assert say_episodes([3]) == "episode 3"
     assert say_episodes([5, 0, 1, 2, 7, 8]) == "episodes 0-2, 5, 7-8"
+
+
+def numbers(root, states, actions, **more):
+    write_numbers(root, states, actions, **more)
+    return str(root)
+
+
+def kinds(findings):
+    return {finding.kind for finding in findings} - {"constant-camera", "short-episode"}
+
+
+def test_state_and_action_may_differ(tmp_path):
+    dataset = numbers(tmp_path / "wide", ("x", "y", "z"), ("y", "speed"))
+    assert kinds(examine(dataset).findings) == set()
+    change_numbers(tmp_path / "wide", S, setting([5], [2], np.nan))
+    (finding,) = [f for f in examine(dataset).findings if f.kind == "nan"]
+    assert finding.where.endswith("state z")
+
+
+def test_increments_under_the_states_names_are_found_and_an_embodiment_explains_them(tmp_path):
+    dataset = numbers(tmp_path / "hand", ("x", "y"), ("x", "y"), deltas=True)
+    (finding,) = [f for f in examine(dataset).findings if f.kind == "action-state"]
+    assert (finding.where, 'kind = "delta"' in finding.advice) == ("x, y", True)
+    hand = Embodiment("hand", tuple(Dimension(name, "left", "delta", -0.1, 0.1, 0.02) for name in ("x", "y")))
+    assert kinds(examine(dataset, Expected(Task("go", "Do it.", ("left",)), hand)).findings) == set()
+
+
+def test_the_same_names_in_another_order_are_no_fault(patient):
+    change_names(patient, S, ROBOT.names[::-1])
+    change_numbers(patient, S, lambda values: values[:, ::-1])
+    assert examine(str(patient)).findings == ()
+
+
+def test_states_of_a_stream_must_agree(tmp_path):
+    first = examine(numbers(tmp_path / "one", ("x", "y"), ("x",))).summary
+    found = examine(numbers(tmp_path / "two", ("x", "z"), ("x",)), Expected(first=first)).findings
+    assert [f.where for f in found if f.kind == "dimensions"] == ["state"]

@@ -24,7 +24,8 @@ def source(row=0):
     ends = np.cumsum(LENGTHS)
     frames = np.arange(ends[-1], dtype=np.float32)[:, None] + np.array([0.0, 0.25, 0.5], np.float32) + 10_000 * row
     return Source(
-        dataset=str(row), root=Path("/nowhere"), fps=30, names=("a", "b", "c"), cameras=CAMERAS,
+        dataset=str(row), root=Path("/nowhere"), fps=30, state_names=("a", "b", "c"), action_names=("a", "b", "c"),
+        state_places=(0, 1, 2), cameras=CAMERAS,
         state=frames + 1000, action=frames, timestamps=frames[:, 0] / 30, starts=ends - LENGTHS, ends=ends,
         info={}, episodes={},
     )  # fmt: skip
@@ -126,9 +127,9 @@ def test_blocks_of_chosen_episodes_only():
     assert [values[0, 0] for feature, values in blocks if feature == STATE] == [1005, 1004]
 
 
-@pytest.mark.parametrize(("action", "horizon"), [((0, 1, 2), 3), ((0,), 1), (tuple(range(-1, 15)), 15)])
-def test_horizon_reaches_to_the_last_action(action, horizon):
-    assert Layout(None, action, np.zeros(3, bool)).horizon == horizon
+@pytest.mark.parametrize(("action", "chunk"), [((0, 1, 2), 3), ((0,), 1), (tuple(range(-1, 15)), 15)])
+def test_a_chunk_reaches_to_the_last_action(action, chunk):
+    assert Layout(None, action, np.zeros(3, bool)).chunk == chunk
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ from holdfast.core.records import Mapping
 from holdfast.data.lerobot.export import EpisodeChoice, write_episodes
 from holdfast.data.lerobot.source import IMAGES, open_source
 from holdfast.data.mapping import apply
+from holdfast.embodiments import load
+from holdfast.embodiments.embodiment import Embodiment
+
+PAIR = load("piper_x_pair")
 
 FLAGS = (*TINY, "--device=cpu", "--steps=4", "--batch_size=4", "--replay.frequency=0.5")
 
@@ -40,13 +44,14 @@ def test_cameras_are_renamed_left_out_or_black(source):
 
 
 def test_dimensions_are_put_in_the_run_s_order_under_its_names(source):
-    order = tuple(reversed(source.names))
-    names = tuple(f"joint {i}" for i in range(14))
-    seen = apply(source, Mapping(dimensions=order), names)
-    assert seen.names == names
+    order = tuple(reversed(source.action_names))
+    robot = Embodiment("other", tuple(replace(d, name=f"joint {i}") for i, d in enumerate(PAIR.dimensions)))
+    seen = apply(source, Mapping(dimensions=order), robot)
+    assert seen.action_names == seen.state_names == robot.names
+    assert seen.state_places == tuple(range(14))
     assert np.array_equal(seen.state, source.state[:, ::-1])
     assert np.array_equal(seen.action, source.action[:, ::-1])
-    assert apply(source, Mapping(dimensions=order[:3]), None).names == order[:3]
+    assert apply(source, Mapping(dimensions=order[:3]), None).action_names == order[:3]
 
 
 def test_every_second_frame_with_the_command_that_leads_to_the_next(source):
@@ -93,7 +98,7 @@ def test_a_mapping_that_does_not_fit_is_named(source, mapping, said):
 
 def test_every_dimension_of_the_embodiment_must_be_listed(source):
     with pytest.raises(HoldfastError, match="lists 13 names, the embodiment has 14"):
-        apply(source, Mapping(dimensions=source.names[:13]), source.names)
+        apply(source, Mapping(dimensions=source.action_names[:13]), PAIR)
 
 
 def test_two_names_for_one_camera_are_refused(source):
@@ -131,8 +136,8 @@ def test_a_catalog_task_may_have_a_mapping(tmp_path):
 def odd(toy):
     """The dataset of `lift` as another lab would have recorded it: cameras, dimensions and rate are its own."""
     from holdfast.core.records import Task
-    from holdfast.data.generate import write_dataset
     from holdfast.data.lerobot.writer import dataset_writer, frame
+    from holdfast.data.toy_world import write_dataset
     from holdfast.embodiments import load
 
     robot = load("piper_x_pair")
@@ -206,13 +211,13 @@ def test_an_exported_mapped_dataset_is_of_the_run_s_schema(odd, tmp_path):
     (toy / "stream.toml").write_text(text.replace('dataset = "odd"\n', MAPPED))
     stream = catalog.load_stream(str(toy / "stream.toml"))
     reach = open_source(str(toy / "reach"))
-    lift = apply(open_source(str(toy / "odd")), stream.tasks[1].mapping, reach.names)
+    lift = apply(open_source(str(toy / "odd")), stream.tasks[1].mapping, PAIR)
     (tmp_path / "both").mkdir()
     write_episodes(
         tmp_path / "both", [EpisodeChoice(reach, (4, 1), {}, "Reach."), EpisodeChoice(lift, (2,), {}, "Lift.")], {}
     )
     both = open_source(str(tmp_path / "both"))
-    assert (both.fps, both.names, both.lengths) == (30, reach.names, [14, 14, 14])
+    assert (both.fps, both.action_names, both.lengths) == (30, reach.action_names, [14, 14, 14])
     here, there = both.frames_of([2]), lift.frames_of([2])
     assert np.array_equal(both.state[here], lift.state[there])
     assert np.array_equal(both.action[here], lift.action[there])

@@ -73,11 +73,11 @@ def test_both_arms_have_the_makers_limits():
     assert upper[GRIPPERS].tolist() == [0.1, 0.1]
 
 
-def test_a_relative_action_reaches_as_far_as_the_horizon_carries_it():
+def test_a_relative_action_reaches_as_far_as_a_chunk_carries_it():
     relative = np.ones(14, bool)
     relative[GRIPPERS] = False
     lower, upper = PAIR.state_range()
-    low, high = PAIR.action_range(relative, horizon=10)
+    low, high = PAIR.action_range(relative, chunk=10)
     steps = np.array([d.step for d in PAIR.dimensions])
     np.testing.assert_allclose(high[relative], 10 * steps[relative])
     np.testing.assert_allclose(low[relative], -10 * steps[relative])

@@ -22,6 +22,7 @@ from holdfast.norm.strategies import (
 )
 
 PAIR = load("piper_x_pair")
+NAMED_PAIR, NAMED_X = ({STATE: names, ACTION: names} for names in (PAIR.names, ["x"]))
 
 
 def stats_of(low, high):
@@ -202,7 +203,7 @@ def test_with_floor_a_fifth_no_value_inside_the_declared_range_goes_beyond_ten(l
     measured = stats_of(middle - half, middle + half)
     assume(low <= middle <= high)
     declared = stats_of(low, high)
-    space = widen(Space(measured, measured), Space(declared, declared), ["x"], 0.2)
+    space = widen(Space(measured, measured), Space(declared, declared), NAMED_X, 0.2)
     for feature in (STATE, ACTION):
         assert abs(normalize(np.array([value]), space.of(feature))[0]) <= 10 * (1 + 1e-6)
 
@@ -212,7 +213,7 @@ def test_with_floor_a_fifth_no_value_inside_the_declared_range_goes_beyond_ten(l
 def test_a_widened_range_keeps_its_centre_and_gets_the_floors_width(a, b, width, floor):
     low, high = sorted((a, b))
     declared = stats_of(0, width)
-    space = widen(Space(stats_of(low, high), declared), Space(declared, declared), ["x"], floor)
+    space = widen(Space(stats_of(low, high), declared), Space(declared, declared), NAMED_X, floor)
     q01, q99 = space.state.q01[0], space.state.q99[0]
     if high - low < floor * width:
         assert q99 - q01 == pytest.approx(floor * width)
@@ -235,7 +236,7 @@ def one_armed_task():
 
 def test_an_idle_arm_takes_its_range_from_the_embodiment_and_a_moving_one_keeps_its_own():
     measured, declared = one_armed_task(), calibrated_space(PAIR, np.zeros(14, bool), 10)
-    space = widen(measured, declared, PAIR.names, 0.2)
+    space = widen(measured, declared, NAMED_PAIR, 0.2)
     assert space.widened == tuple(f"{f}:{n}" for f in (STATE, ACTION) for n in PAIR.names[7:])
     low, high = PAIR.state_range()
     for stats in (space.state, space.action):
@@ -250,7 +251,7 @@ def test_an_idle_arm_takes_its_range_from_the_embodiment_and_a_moving_one_keeps_
 
 def test_with_the_rule_off_an_idle_arms_later_motion_becomes_huge():
     measured, declared = one_armed_task(), calibrated_space(PAIR, np.zeros(14, bool), 10)
-    space = widen(measured, declared, PAIR.names, 0.0)
+    space = widen(measured, declared, NAMED_PAIR, 0.0)
     assert space == replace(measured, widened=())
     later = np.stack(PAIR.state_range())  # the right arm moves in the next task
     assert np.abs(normalize(later, space.action))[:, 7:].max(0).min() > 1e4
@@ -260,7 +261,7 @@ def test_with_the_rule_off_an_idle_arms_later_motion_becomes_huge():
 def test_state_and_action_are_widened_each_by_its_own_range():
     declared = Space(stats_of(0, 10), stats_of(-1, 1))
     measured = Space(stats_of(4, 5), stats_of(0, 1))
-    space = widen(measured, declared, ["x"], 0.2)
+    space = widen(measured, declared, NAMED_X, 0.2)
     assert space.widened == (f"{STATE}:x",)
     assert (space.state.q01, space.state.q99) == ((3.5,), (5.5,))
     assert space.action == measured.action

@@ -52,7 +52,8 @@ def data(layout, device):
     state, action = (draw.uniform(-1, 1, (frames, len(NAMES))).astype(np.float32) for _ in range(2))
     cameras = tuple(Camera(key, 28, 28, "video") for key in CAMERAS)
     source = Source(
-        dataset="0", root=Path("/nowhere"), fps=30, names=NAMES, cameras=cameras, state=state, action=action,
+        dataset="0", root=Path("/nowhere"), fps=30, state_names=NAMES, action_names=NAMES,
+        state_places=tuple(range(len(NAMES))), cameras=cameras, state=state, action=action,
         timestamps=np.arange(frames) / 30, starts=np.array([0]), ends=np.array([frames]), info={}, episodes={},
     )  # fmt: skip
     spec = Spec("0", "", dict.fromkeys(CAMERAS, (28, 28)), "native", "raw", frames, ())
@@ -82,7 +83,7 @@ def test_a_step_and_its_ledger_never_wait_for_the_gpu(adapter):
         try:
             if number > 1:  # the first ones compile
                 torch.cuda.set_sync_debug_mode("error")
-            ledger.add(draw, *step(state, batch))
+            ledger.add(draw, batch["task_index"], *step(state, batch))
         finally:
             torch.cuda.set_sync_debug_mode("default")
     assert ledger.read(4, 0.0)["steps"] == 4

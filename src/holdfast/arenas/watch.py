@@ -17,7 +17,7 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.errors import HoldfastError
 from holdfast.core.film import Film
 from holdfast.core.records import Reached, Task
-from holdfast.data.lerobot.source import IMAGES, Source, open_source
+from holdfast.data.lerobot.source import Source, camera_name, open_source
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,7 @@ def _moment(episode: ScoredEpisode, size: tuple[int, int]) -> Moment:
 def _repeated(source: Source, number: int, episode: ScoredEpisode | None) -> Iterator[Moment]:
     frames = np.arange(source.starts[number], source.ends[number])
     views = {
-        camera.key.removeprefix(IMAGES): source.images(camera, frames).permute(0, 2, 3, 1).numpy()
-        for camera in source.cameras
+        camera_name(camera.key): source.images(camera, frames).permute(0, 2, 3, 1).numpy() for camera in source.cameras
     }
     for i, frame in enumerate(frames):
         images = {name: view[i] for name, view in views.items()}

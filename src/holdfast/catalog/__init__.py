@@ -182,17 +182,31 @@ def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: s
     embodiment = table.get("embodiment")
     if embodiment is not None:
         embodiment = convert(str, embodiment, f"{where}: 'embodiment'")
+        beside = folder / Path(embodiment).expanduser()
+        embodiment = str(beside) if beside.is_file() else embodiment
     entries = table.get("task", [])
     if not isinstance(entries, list) or not entries:
         raise HoldfastError(f"{where} lists no task. Add a table [[task]] with a name and a dataset for each.")
-    built = tuple(_stream_task(e, folder, data_root, f"{where}: task {n}") for n, e in enumerate(entries, 1))
+    built = tuple(
+        _stream_task(e, folder, data_root, embodiment, f"{where}: task {n}") for n, e in enumerate(entries, 1)
+    )
     try:
         return Stream(name, built, embodiment)
     except HoldfastError as error:
         raise HoldfastError(f"{where}: {error}") from None
 
 
-def _stream_task(entry: object, folder: Path, data_root: str | None, where: str) -> StreamTask:
+def _only_arm(embodiment: str | None) -> dict[str, list[str]]:
+    """The arms of a task that names none: the robot's, if it has but one; any, if the stream names no robot."""
+    if embodiment is None:
+        return {"arms": ["arm"]}
+    from holdfast import embodiments  # imports numpy, which most streams do not need
+
+    arms = embodiments.load(embodiment).arms
+    return {"arms": list(arms)} if len(arms) == 1 else {}
+
+
+def _stream_task(entry: object, folder: Path, data_root: str | None, embodiment: str | None, where: str) -> StreamTask:
     """A task of a stream: one of the catalog, named, or a new one, defined in place."""
     if not isinstance(entry, dict):
         raise HoldfastError(f"{where} must be a table [[task]], got {entry!r}.")
@@ -212,7 +226,7 @@ def _stream_task(entry: object, folder: Path, data_root: str | None, where: str)
             f"{where}: {unknown('task', name, _tasks())} To define a new one, add instruction and arms."
         )
     else:
-        found = _task(definition, where)
+        found = _task(definition if "arms" in definition else {**_only_arm(embodiment), **definition}, where)
     return StreamTask(found, _dataset(entry, name, folder, data_root, where), _mapping(entry, where))
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.data.cache.config import CacheConfig
-from holdfast.data.cache.listing import Shelved, list_caches, remove_cache, remove_quantiles, say_size
+from holdfast.data.cache.listing import CacheEntry, list_caches, remove_cache, remove_quantiles, say_size
 
 _HELP = """\
 Training decodes every video once, makes its images as small as the policy reads them, and keeps them here for all runs.
@@ -82,7 +82,7 @@ def _remove(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(args: argparse.Namespace, caches: list[Shelved]) -> list[Shelved]:
+def _choose(args: argparse.Namespace, caches: list[CacheEntry]) -> list[CacheEntry]:
     if not (args.keys or args.unused_for or args.all):
         raise HoldfastError("Say what to remove: a key of `holdfast cache ls`, --unused-for 30d, or --all.")
     if args.all:

@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping
 from holdfast.data.doctor.checks import Examination, examine
 from holdfast.data.doctor.findings import Expected, Finding, Summary
-from holdfast.data.lerobot.source import IMAGES
+from holdfast.data.lerobot.source import camera_name
 
 _HELP = """\
 Look for faults in datasets before they cost a training run, and say what to do about each.
@@ -31,9 +31,10 @@ What is looked for:
   unreadable      files that are missing, damaged, empty, or of another version
   nan             values that are NaN or infinite
   mapping         what a stream says of a dataset's cameras, dimensions or rate does not fit it
-  dimensions      state, action, embodiment and the other tasks do not name the same joints in the same order
+  dimensions      action, embodiment and the other tasks do not name the same dimensions in the same order
   missing-camera, camera-size
                   cameras that differ between the datasets of a stream
+  camera-key      a camera under a key that policies do not read; a stream file can rename it
   wrong-fps       timestamps, videos and meta/info.json disagree about the frame rate
   video-frames    a video that lost frames, so that images and actions no longer belong together
   uniform-camera, constant-camera
@@ -139,9 +140,7 @@ def _print(examination: Examination, mapping: Mapping | None, console: Console) 
 
 
 def _describe(summary: Summary) -> str:
-    cameras = ", ".join(
-        f"{key.removeprefix(IMAGES)} {height}x{width}" for key, (height, width) in summary.cameras.items()
-    )
+    cameras = ", ".join(f"{camera_name(key)} {height}x{width}" for key, (height, width) in summary.cameras.items())
     minutes = summary.minutes
     duration = f"{minutes:.1f} minutes" if minutes >= 1 else f"{60 * minutes:.0f} seconds"
     return (

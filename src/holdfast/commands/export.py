@@ -13,6 +13,7 @@ from holdfast.core.records import Stream, StreamTask
 
 if TYPE_CHECKING:
     from holdfast.data.lerobot.export import EpisodeChoice
+    from holdfast.embodiments.embodiment import Embodiment
     from holdfast.replay.buffer import Kept
 
 _HELP = """\
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
     if args.what == "policy":
         return _export_policy(file.with_name("policy"), args.output)
     stream = _stream(file, args.stream, args.data_root)
-    names = embodiments.load(stream.embodiment).names if stream.embodiment else None
+    embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
 
     from holdfast.core import checked_folder as checkpoint
     from holdfast.data.lerobot.export import write_episodes
@@ -60,7 +61,7 @@ def main(argv: list[str]) -> int:
 
     buffer = read_buffer(file)
     entries = {entry.task.name: entry for entry in stream.tasks}
-    parts = [_part(kept, entries, names, args.run) for kept in buffer.tasks]
+    parts = [_part(kept, entries, embodiment, args.run) for kept in buffer.tasks]
     note = {"run": str(args.run), "stage": len(parts), "ratio": buffer.ratio}
     checkpoint.write(args.output, lambda folder: write_episodes(folder, parts, note))
     episodes = sum(len(part.episodes) for part in parts)
@@ -104,7 +105,7 @@ def _stream(file: Path, stream: str | None, data_root: str | None) -> Stream:
         raise HoldfastError(f"{error} Or name another with --stream=FILE.") from None
 
 
-def _part(kept: Kept, entries: dict[str, StreamTask], names: tuple[str, ...] | None, run: Path) -> EpisodeChoice:
+def _part(kept: Kept, entries: dict[str, StreamTask], embodiment: Embodiment | None, run: Path) -> EpisodeChoice:
     """What is kept of a task: out of the run's own copy if it has one, else out of its dataset."""
     from holdfast.data.lerobot.export import EpisodeChoice
     from holdfast.data.lerobot.source import open_source
@@ -119,10 +120,9 @@ def _part(kept: Kept, entries: dict[str, StreamTask], names: tuple[str, ...] | N
     copy = EpisodeStore(run).place(kept)
     if kept.copy is not None and copy.is_dir():
         EpisodeStore(run).check(kept)
-        return EpisodeChoice(
-            apply(open_source(str(copy)), entry.mapping, names), kept.places, origin, entry.task.instruction
-        )
-    source = apply(open_source(entry.dataset), entry.mapping, names)
+        source = apply(open_source(str(copy)), entry.mapping, embodiment)
+        return EpisodeChoice(source, kept.places, origin, entry.task.instruction)
+    source = apply(open_source(entry.dataset), entry.mapping, embodiment)
     if source.fingerprint != kept.fingerprint:
         raise HoldfastError(
             f"Dataset {entry.dataset} of task {kept.task!r} or its mapping has changed since the episodes were chosen."

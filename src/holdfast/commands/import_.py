@@ -79,11 +79,11 @@ def _import_buffer(files: list[Path], stream: str | None, data_root: str | None,
     if stream is None:
         raise HoldfastError("A buffer does not say which tasks it is of. Add --stream=FILE.")
     loaded = catalog.load_stream(stream, data_root)
-    names = embodiments.load(loaded.embodiment).names if loaded.embodiment else None
+    embodiment = embodiments.load(loaded.embodiment) if loaded.embodiment else None
     tasks = []
     for number, file in sorted((_number(file), file) for file in files):
         entry = _entry(loaded.tasks, number, file)
-        source = apply(open_source(entry.dataset), entry.mapping, names)
+        source = apply(open_source(entry.dataset), entry.mapping, embodiment)
         episodes = read_episodes(file, source.raw.starts.tolist(), source.raw.ends.tolist())
         tasks.append(Kept(entry.task.name, source.fingerprint, len(source.starts), episodes))
         print(f"{entry.task.name}: {len(episodes)} of {len(source.starts)} episodes")

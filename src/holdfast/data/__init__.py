@@ -1,1 +1,1 @@
-"""From a LeRobot dataset on disk to the batch of a step: source, frames, sampler, batches, doctor."""
+"""From a LeRobot dataset on disk to the batch of a step: reading, checking, caching, sampling, loading."""

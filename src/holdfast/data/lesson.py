@@ -4,45 +4,106 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from holdfast.core.records import Task
 from holdfast.data.lerobot.source import ACTION, STATE, Source
+from holdfast.embodiments.embodiment import Embodiment
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which frames around the current one a policy reads, and which action dimensions are relative to the state."""
+    """Which frames around the current one a policy reads, and which action dimensions are relative to the state.
+
+    `relative_to` has the state dimension that each of these counts from; None: the one in the same place.
+    """
 
     observation: tuple[int, ...] | None
     action: tuple[int, ...]
     relative: np.ndarray
+    relative_to: tuple[int, ...] | None = None
 
     @property
-    def horizon(self) -> int:
+    def chunk(self) -> int:
         """Control steps from the current frame to the last action of a chunk."""
         return max(self.action) + 1
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which state dimension measures what an action dimension commands.
+
+    `places` has that state dimension for every action dimension, or -1: then the action is never relative and never
+    held. `delta` marks actions that are increments themselves; an arm at rest is told 0.
+    """
+
+    places: np.ndarray
+    delta: np.ndarray
+    states: int  # dimensions of the state
+
+    @property
+    def paired(self) -> np.ndarray:
+        """Mask of the action dimensions that a state dimension measures."""
+        return self.places >= 0
+
+    @property
+    def commands(self) -> np.ndarray:
+        """For every state dimension the action dimension that commands it, or -1."""
+        found = np.full(self.states, -1)
+        found[self.places[self.paired]] = np.flatnonzero(self.paired)
+        return found
+
+    def pose(self, state: np.ndarray) -> np.ndarray:
+        """The measured value of every action dimension, from states (..., dimensions); 0 where nothing measures it."""
+        return np.where(self.paired, state[..., self.places], np.zeros((), state.dtype))
+
+
+def pair(source: Source, embodiment: Embodiment | None = None) -> Pairing:
+    """Pair action and state dimensions of the same name, the dataset's or the embodiment's.
+
+    Where the recorder named no state, an embodiment of as many dimensions says what they are, in order.
+    """
+    places = np.array(source.state_places)
+    delta = np.zeros(len(places), dtype=bool)
+    if embodiment is not None:
+        delta = embodiment.delta
+        for place in np.flatnonzero(places < 0):
+            name = embodiment.names[place]
+            if source.state_names == source.action_names:
+                places[place] = place
+            elif name in source.state_names:
+                places[place] = source.state_names.index(name)
+    return Pairing(np.where(delta, -1, places), delta, len(source.state_names))
 
 
 @dataclass(frozen=True)
 class Lesson:
     """One task as training sees it: its data, its words, and the dimensions that are its own.
 
-    With `hold`, the dimensions of an idle arm are trained to stay where they are at the current frame.
+    With `hold`, an idle arm is trained to stay where it is at the current frame: at its measured pose, or at 0 where
+    its actions are increments. An idle dimension that nothing measures keeps the recorded action.
     """
 
     task: Task
     source: Source
     active: np.ndarray
     hold: bool
+    embodiment: Embodiment | None = None
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        """Which state dimension measures what an action dimension commands."""
+        return pair(self.source, self.embodiment)
 
     def actions(self, frames: np.ndarray, deltas: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Absolute actions (n, chunk, dimensions) and which of them lie beyond the episode (repeated, padded)."""
         near, padded = self.around(frames, deltas)
         values = self.source.action[near]
         if self.hold and not self.active.all():
-            values[..., ~self.active] = self.source.state[frames][:, None, ~self.active]
+            held = ~self.active & (self.pairing.paired | self.pairing.delta)
+            values[..., held] = self.pairing.pose(self.source.state[frames])[:, None, held]
         return values, padded
 
     def around(self, frames: np.ndarray, deltas: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -59,6 +120,7 @@ class Lesson:
             state = self.source.state[frames]
             actions, padded = self.actions(frames, layout.action)
             if layout.relative.any():
-                actions = actions - np.where(layout.relative, state[:, None], 0)
+                origins = state[:, list(layout.relative_to or range(actions.shape[2]))]
+                actions = actions - np.where(layout.relative, origins[:, None], 0)
             yield STATE, state
             yield ACTION, actions[~padded]

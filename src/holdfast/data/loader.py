@@ -67,7 +67,7 @@ class Batches:
     def _images(self, rows: np.ndarray, frames: np.ndarray) -> dict[str, torch.Tensor]:
         """Images of frame `frames[i]` of lesson `rows[i]`, by camera: every thread fills a slice of one camera's."""
         spec = self._caches[0].spec
-        sizes, last = spec.cameras, spec.format == "jpeg"  # decoders give channels last; so nothing is turned round
+        sizes, last = spec.cameras, spec.format == "jpeg"  # JPEG decoders write channels last
         images = {key: self._pixels((len(frames), *size), last) for key, size in sizes.items()}
         slices = np.array_split(np.arange(len(frames)), max(1, self._threads // len(sizes)))
         jobs = [
@@ -131,7 +131,7 @@ class Batches:
             return batch, self._stream.record_event()
 
     def _receive(self, batch: Batch, copied: torch.cuda.Event | None) -> Batch:
-        """Let the step wait for the copies, on the device, and keep their memory until the step is done with it."""
+        """Let the current stream wait for the copies, and keep their memory until it is done with them."""
         if copied is not None:
             current = torch.cuda.current_stream(self._device)
             current.wait_event(copied)
@@ -144,7 +144,7 @@ class Batches:
 
 
 def copy_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """The one of a GPU, so that whatever is prepared comes after what was copied; a CPU has none."""
+    """The one stream of a GPU on which batches are copied and prepared, in that order; None on a CPU."""
     if device.type != "cuda":
         return None
     return _stream(torch.cuda.current_device() if device.index is None else device.index)
@@ -158,10 +158,10 @@ def _stream(index: int) -> torch.cuda.Stream:
 def prepare_on_copy_stream(
     device: torch.device, prepare: Callable[..., dict[str, Any]], *arguments: Any
 ) -> dict[str, Any]:
-    """Prepare a batch that lies on the host or was copied beside, and let the usual stream wait for it.
+    """Call `prepare` on the copy stream and let the current stream wait for its result.
 
-    The host does not wait for older steps either. A prompt that tells the state, for example, is written by the host
-    from numbers on the GPU, for which on the usual stream all steps before would have to end.
+    On the current stream, preparation that reads numbers back to the host (a prompt that contains the state, for
+    example) would have to wait for all earlier steps.
     """
     stream = copy_stream(device)
     if stream is None:
@@ -175,7 +175,7 @@ def prepare_on_copy_stream(
 
 
 def keep_for(stream: torch.cuda.Stream, batch: dict[str, Any]) -> None:
-    """Give the memory of a batch away only after a stream has done what it was asked so far."""
+    """Keep the memory of a batch from being reused before a stream has done the work queued on it so far."""
     for value in batch.values():
         if isinstance(value, torch.Tensor) and value.is_cuda:
             value.record_stream(stream)

@@ -1,4 +1,4 @@
-"""A dataset seen through the mapping that its stream spells out: to all who read it, it is of the run's schema."""
+"""A dataset as the mapping in its stream shows it: with the cameras, dimensions and frame rate of the run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping, black
-from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera
+from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera, camera_name, is_image
 from holdfast.data.lerobot.source import Source
+from holdfast.embodiments.embodiment import Embodiment
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +31,19 @@ class Mapped(Source):
     original: Source
     mapping: Mapping
     stride: int  # every stride-th frame of the original is shown
+    summed: tuple[str, ...]  # increments whose commands between two shown frames were added up
 
     @cached_property
     def fingerprint(self) -> str:
         """The original's, together with the mapping."""
-        seen = [self.original.fingerprint, self.mapping.cameras, self.mapping.dimensions, self.names, self.stride]
+        seen = [
+            self.original.fingerprint,
+            self.mapping.cameras,
+            self.mapping.dimensions,
+            self.action_names,
+            self.stride,
+        ]
+        seen += [self.summed] if self.summed else []
         return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -84,14 +93,15 @@ class Mapped(Source):
 
     def _behind(self, camera: Camera) -> Camera | None:
         """The original's camera that a camera shows; None for black."""
-        key = self.mapping.cameras.get(camera.key.removeprefix(IMAGES), camera.key)
+        key = _wanted(self.original, self.mapping)[camera.key]
         return None if black(key) else _find(self.original, key)
 
 
-def apply(source: Source, mapping: Mapping | None, names: tuple[str, ...] | None) -> Source:
-    """Show a dataset through a mapping; `names` are the run's names of the dimensions, if an embodiment gives them."""
+def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None) -> Source:
+    """Show a dataset through a mapping. An embodiment names the dimensions and says which are increments."""
     if mapping is None:
         return source
+    names = embodiment.names if embodiment is not None and mapping.dimensions else None
     try:
         order = _order(source, mapping, names)
         cameras = _cameras(source, mapping)
@@ -103,63 +113,85 @@ def apply(source: Source, mapping: Mapping | None, names: tuple[str, ...] | None
     starts = ends - lengths
     within = np.arange(ends[-1]) - np.repeat(starts, lengths)
     first = np.repeat(source.starts, lengths) + within * stride
-    # A command is where the arm shall be one step later, and a step is now as long as `stride` were.
-    last = np.minimum(first + stride - 1, np.repeat(source.ends, lengths) - 1)
-    shown = names if mapping.dimensions and names else tuple(source.names[i] for i in order)
+    action_names = names or tuple(source.action_names[i] for i in order)
+    alike = source.state_names == source.action_names  # then both are put in order, else the action alone
+    state_names = action_names if alike else source.state_names
+    delta = embodiment.delta if embodiment is not None else np.zeros(len(order), dtype=bool)
+    summed = tuple(name for name, added in zip(action_names, delta, strict=False) if added and stride > 1)
     fps = source.fps / stride
     return Mapped(
         dataset=source.dataset,
         root=source.root,
         fps=int(fps) if fps == int(fps) else fps,
-        names=shown,
+        state_names=state_names,
+        action_names=action_names,
+        state_places=_places(source, order, alike),
         cameras=cameras,
-        state=source.state[first][:, order],
-        action=source.action[last][:, order],
+        state=source.state[first][:, order] if alike else source.state[first],
+        action=_actions(source, first, stride, order, delta if summed else None),
         timestamps=(within / fps).astype(np.float32),
         starts=starts,
         ends=ends,
-        info=_info(source, shown, cameras, fps),
+        info=_info(source, {STATE: state_names, ACTION: action_names}, cameras, fps),
         episodes={"episode_index": source.episodes["episode_index"], "length": lengths.tolist()},
         original=source,
         mapping=mapping,
         stride=stride,
+        summed=summed,
     )
+
+
+def _places(source: Source, order: list[int], alike: bool) -> tuple[int, ...]:
+    """The state dimension of every action dimension, after the action, or both, were put in order."""
+    old = [source.state_places[d] for d in order]
+    return tuple(new if alike and place >= 0 else place for new, place in enumerate(old))
+
+
+def _actions(source: Source, first: np.ndarray, stride: int, order: list[int], delta: np.ndarray | None) -> np.ndarray:
+    """The action of every shown frame: the command that leads to the next one, or the sum of the increments to it."""
+    # A command is where the arm shall be one step later, and a step is now as long as `stride` were.
+    ends = source.ends[source.episode_of(first)]
+    last = source.action[np.minimum(first + stride - 1, ends - 1)][:, order]
+    return last if delta is None else np.where(delta, np.add.reduceat(source.action, first)[:, order], last)
 
 
 def _order(source: Source, mapping: Mapping, names: tuple[str, ...] | None) -> list[int]:
     if not mapping.dimensions:
-        return list(range(len(source.names)))
+        return list(range(len(source.action_names)))
     if names is not None and len(mapping.dimensions) != len(names):
         raise HoldfastError(
             f"'dimensions' lists {len(mapping.dimensions)} names, the embodiment has {len(names)}: {', '.join(names)}."
         )
-    if source.state.shape[1] != source.action.shape[1]:
-        raise HoldfastError("its state and action do not have the same dimensions.")
     for name in mapping.dimensions:
-        if name not in source.names:
-            raise unknown("dimension", name, source.names)
-    return [source.names.index(name) for name in mapping.dimensions]
+        if name not in source.action_names:
+            raise unknown("dimension", name, source.action_names)
+    return [source.action_names.index(name) for name in mapping.dimensions]
 
 
 def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
-    wanted = mapping.cameras or {camera.key.removeprefix(IMAGES): camera.key for camera in source.cameras}
     shown: list[Camera] = []
     used: set[str] = set()
-    for name, key in wanted.items():
+    for name, key in _wanted(source, mapping).items():
         size = black(key)
         camera = Camera("", *size, "black") if size else _find(source, key)
         if not size and camera.key in used:
-            raise HoldfastError(f"it uses camera {camera.key.removeprefix(IMAGES)!r} of the dataset twice.")
+            raise HoldfastError(f"it uses camera {camera_name(camera.key)!r} of the dataset twice.")
         used.add(camera.key)
-        shown.append(replace(camera, key=IMAGES + name))
+        shown.append(replace(camera, key=name))
     return tuple(shown)
+
+
+def _wanted(source: Source, mapping: Mapping) -> dict[str, str]:
+    """Every camera that is shown, by its full key, with the dataset's camera that it is."""
+    named = {name if is_image(name) else IMAGES + name: key for name, key in mapping.cameras.items()}
+    return named or {camera.key: camera.key for camera in source.cameras}
 
 
 def _find(source: Source, key: str) -> Camera:
     for camera in source.cameras:
-        if camera.key in (key, IMAGES + key):
+        if key in (camera.key, camera_name(camera.key)):
             return camera
-    known = [camera.key.removeprefix(IMAGES) for camera in source.cameras]
+    known = [camera_name(camera.key) for camera in source.cameras]
     raise HoldfastError(f'{unknown("camera", key, known)} For a camera that is not there, write "black 480x640".')
 
 
@@ -173,11 +205,11 @@ def _stride(source: Source, mapping: Mapping) -> int:
     return int(stride)
 
 
-def _info(source: Source, names: tuple[str, ...], cameras: tuple[Camera, ...], fps: float) -> dict[str, Any]:
+def _info(source: Source, names: dict[str, tuple[str, ...]], cameras: tuple[Camera, ...], fps: float) -> dict[str, Any]:
     """The header of the dataset that is shown."""
     old = source.info["features"]
     features: dict[str, Any] = {
-        key: {"dtype": "float32", "shape": [len(names)], "names": list(names)} for key in (STATE, ACTION)
+        key: {"dtype": "float32", "shape": [len(some)], "names": list(some)} for key, some in names.items()
     }
     for camera in cameras:
         pixels = {"shape": [camera.height, camera.width, 3], "names": ["height", "width", "channels"]}

@@ -26,7 +26,7 @@ class Resize:
     def fit(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of an image of the given size once it fits."""
         ratio = max(height / self.height, width / self.width)
-        # The first sum undoes what dividing by a rounded ratio lost: 224 must not become 223.
+        # The small addition makes up for rounding in the division: 224 must not become 223.
         sides = ((side / ratio + (0.5 if self.antialias else 1e-6)) for side in (height, width))
         fitted = tuple(max(1, int(side)) for side in sides)
         return min(fitted[0], self.height), min(fitted[1], self.width)

@@ -26,7 +26,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Draw:
-    """The frames of one step: `frames[i]` belongs to source `rows[i]`; `replayed` of the whole batch are kept ones."""
+    """The frames of one step: `frames[i]` belongs to source `rows[i]`; `replayed` rows of the whole batch are kept."""
 
     rows: np.ndarray
     frames: np.ndarray
@@ -35,7 +35,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Sampler:
-    """The sampling rule of one stage. `replayed(step)` says how many rows of a step's batch are kept episodes'."""
+    """The sampling rule of one stage. `replayed(step)` says how many rows of a step's batch come from the buffer."""
 
     seed: int
     stage: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,17 +11,21 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
 
+KINDS = ("joint", "gripper", "delta")
+
 
 @dataclass(frozen=True)
 class Dimension:
-    """One number of state and action. Limits in rad (joints) or m (grippers), `step` and `fastest` per control step.
+    """One number of the action, and of the state that measures it.
 
-    `step` is what a brisk teleoperator does, `fastest` the most that a robot is ever told; 0 means twice `step`.
+    `lower` and `upper` are in rad (joints) or m (grippers); `step` is how far a brisk teleoperator moves it in one
+    control step, `fastest` the most that a robot is ever told (0 means twice `step`). A dimension of kind `delta` is an
+    increment: its limits are those of one command, no state is ever subtracted from it, and an idle one is told 0.
     """
 
     name: str
     arm: str
-    kind: Literal["joint", "gripper"]
+    kind: Literal["joint", "gripper", "delta"]
     lower: float
     upper: float
     step: float
@@ -34,15 +38,15 @@ class Dimension:
                 f"Dimension {self.name!r} needs finite lower < upper, step > 0 and fastest >= 0, "
                 f"got {self.lower}, {self.upper}, {self.step} and {self.fastest}."
             )
-        if self.kind not in ("joint", "gripper"):
-            raise unknown("kind of dimension", self.kind, ("joint", "gripper"))
+        if self.kind not in KINDS:
+            raise unknown("kind of dimension", self.kind, KINDS)
         if not self.fastest:
             object.__setattr__(self, "fastest", 2 * self.step)
 
 
 @dataclass(frozen=True)
 class Embodiment:
-    """The dimensions of a robot in the order in which its datasets store them."""
+    """The dimensions of a robot's action, in the order in which its datasets store them."""
 
     name: str
     dimensions: tuple[Dimension, ...]
@@ -62,6 +66,11 @@ class Embodiment:
         """The robot's arms in order of their first dimension."""
         return tuple(dict.fromkeys(d.arm for d in self.dimensions))
 
+    @property
+    def delta(self) -> np.ndarray:
+        """Mask of the dimensions that are increments."""
+        return np.array([d.kind == "delta" for d in self.dimensions])
+
     def active(self, arms: Iterable[str]) -> np.ndarray:
         """Boolean mask of the dimensions that belong to `arms`."""
         wanted = set(arms)
@@ -69,16 +78,26 @@ class Embodiment:
             raise unknown(f"arm of embodiment {self.name!r}", arm, self.arms)
         return np.array([d.arm in wanted for d in self.dimensions])
 
+    def pose(self, state: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """What a state of these names measures of every dimension; NaN where it measures nothing."""
+        if tuple(names) == self.names:
+            return state
+        measured = dict(zip(names, state, strict=True))
+        return np.array([measured.get(name, np.nan) for name in self.names], dtype=state.dtype)
+
     def hold(self, actions: np.ndarray, pose: np.ndarray, arms: Iterable[str]) -> np.ndarray:
-        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`."""
-        return np.where(self.active(arms), actions, pose)
+        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`.
+
+        An increment is held at 0.
+        """
+        return np.where(self.active(arms), actions, np.where(self.delta, np.zeros((), pose.dtype), pose))
 
     def state_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limit of every dimension."""
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])
 
-    def action_range(self, relative: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-        """Range of an action; a relative one can go as far as `horizon` control steps carry it."""
+    def action_range(self, relative: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+        """Range of an action; a relative one can go as far as a chunk of control steps carries it."""
         lower, upper = self.state_range()
-        reach = np.array([d.step for d in self.dimensions]) * horizon
+        reach = np.array([d.step for d in self.dimensions]) * chunk
         return np.where(relative, -reach, lower), np.where(relative, reach, upper)

@@ -9,7 +9,7 @@ from holdfast import arenas
 from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
-from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE
+from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
 from holdfast.evaluate.cells import Cell
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
@@ -153,7 +153,7 @@ def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None
                 f"The policy of {run.path} has {features[key]['shape'][0]} dimensions of {word}, the arena "
                 f"{arena.name!r} {len(names)}: {', '.join(names)}. Name the one it was trained for with --arena."
             )
-    for camera in (key.removeprefix(IMAGES) for key in features if key.startswith(IMAGES)):
+    for camera in (camera_name(key) for key in features if is_image(key)):
         if camera not in arena.cameras:
             raise unknown(f"camera of the arena {arena.name!r}", camera, arena.cameras)
 

@@ -13,7 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
 from holdfast.data.cache.cache import open_cache
 from holdfast.data.cache.config import CacheConfig
-from holdfast.data.lerobot.source import ACTION, IMAGES, Source, open_source
+from holdfast.data.lerobot.source import ACTION, Source, is_image, open_source
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Draw
@@ -55,7 +55,7 @@ def explained(
     than always predicting the task's mean motion. Only the task's own arms count.
     """
     source = open_source(dataset)
-    adapter = adapters.load(checkpoint.policy, source.names, device)
+    adapter = adapters.load(checkpoint.policy, source.action_names, device)
     pre, post = transforms.build(adapter.config, checkpoint.normalization.execute(task.name))
     lesson = Lesson(task, source, active, hold=True)
     frames = np.concatenate([start + np.arange(FRAMES) for start in source.starts])
@@ -65,7 +65,7 @@ def explained(
     batches.close()
     wanted = batch.pop(ACTION)
     for key in batch:
-        if key.startswith(IMAGES):
+        if is_image(key):
             batch[key] = batch[key].float() / 255
     torch.manual_seed(seed)
     predicted = post(adapter.policy.predict_action_chunk(pre(batch)))[:, : wanted.shape[1]]
@@ -100,7 +100,7 @@ def _active(run: Run, task: Task, source: Source) -> np.ndarray:
     """The dimensions of the task's own arms; all of them where the run was trained without a robot's description."""
 
     def known() -> Embodiment | None:
-        return next((robot for robot in EMBODIMENTS.values() if robot.names == source.names), None)
+        return next((robot for robot in EMBODIMENTS.values() if robot.names == source.action_names), None)
 
     robot, dimensions = find_embodiment(run.paths.embodiment, known), source.action.shape[1]
     if robot is None:

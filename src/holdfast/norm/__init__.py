@@ -1,1 +1,1 @@
-"""Normalization: statistics in one pass, the four strategies, and the audit that guards a run."""
+"""Normalization: statistics in one pass, the four strategies, and the range check before every stage."""

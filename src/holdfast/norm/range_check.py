@@ -1,4 +1,4 @@
-"""Looks at every dimension before a step is taken, and stops a run that would train on garbage."""
+"""The range check: how a task's values look in the space it is trained in, before the first step is taken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.norm.strategies import Space, normalize
 
 
 @dataclass(frozen=True)
-class DimensionAudit:
+class DimensionRange:
     """What one dimension of a task looks like in the space it will be trained in."""
 
     feature: str
@@ -29,12 +29,12 @@ class DimensionAudit:
 
 @dataclass(frozen=True)
 class RangeCheck:
-    """The audit of one task in one space."""
+    """Every dimension of one task in one space."""
 
     task: str
-    rows: tuple[DimensionAudit, ...]
+    rows: tuple[DimensionRange, ...]
 
-    def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionAudit, ...]:
+    def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionRange, ...]:
         """Dimensions with a value larger than `limit` that nobody allowed by name."""
         return tuple(r for r in self.rows if not r.largest <= limit and r.name not in allow)  # NaN is beyond too
 
@@ -77,9 +77,9 @@ class RangeCounter:
         rows = [row for feature in self._names for row in self._rows(feature, self._space.of(feature))]
         return RangeCheck(task, tuple(rows))
 
-    def _rows(self, feature: str, stats: Stats) -> Iterable[DimensionAudit]:
+    def _rows(self, feature: str, stats: Stats) -> Iterable[DimensionRange]:
         for d, name in enumerate(self._names[feature]):
-            yield DimensionAudit(
+            yield DimensionRange(
                 feature,
                 name,
                 stats.q01[d],
@@ -90,27 +90,28 @@ class RangeCounter:
             )
 
 
-def table(audit: RangeCheck, limit: float) -> Table:
-    """Render an audit for a person: one line per dimension, the bad ones in red."""
-    out = Table(
-        title=f"normalization of {audit.task}", title_justify="left", box=SIMPLE_HEAD, padding=0, collapse_padding=True
-    )
+def table(checked: RangeCheck, limit: float) -> Table:
+    """Render a range check for a person: one line per dimension, those beyond the limit in red."""
+    title = f"normalization of {checked.task}"
+    out = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, collapse_padding=True)
     out.add_column("dimension", no_wrap=True)
-    features = list(dict.fromkeys(row.feature for row in audit.rows))
+    features = list(dict.fromkeys(row.feature for row in checked.rows))
     for feature in features:
         out.add_column(f"{feature.removeprefix('observation.')} range", no_wrap=True)
         out.add_column("outside", justify="right", no_wrap=True)
         out.add_column("max", justify="right", no_wrap=True)
-    for name in dict.fromkeys(row.name for row in audit.rows):
-        mine = [row for row in audit.rows if row.name == name]
-        cells = [cell for row in mine for cell in _cells(row)]
-        out.add_row(name, *cells, style="red" if any(row.largest > limit for row in mine) else None)
+    for name in dict.fromkeys(row.name for row in checked.rows):
+        mine = {row.feature: row for row in checked.rows if row.name == name}
+        cells = [cell for feature in features for cell in _cells(mine.get(feature))]
+        out.add_row(name, *cells, style="red" if any(row.largest > limit for row in mine.values()) else None)
     out.caption = "outside: share of values beyond -1..1; max: largest magnitude; *: widened by the embodiment"
     out.caption_justify = "left"
     return out
 
 
-def _cells(row: DimensionAudit) -> tuple[str, str, str]:
+def _cells(row: DimensionRange | None) -> tuple[str, str, str]:
+    if row is None:  # state and action need not have the same dimensions
+        return "", "", ""
     star = "*" if row.widened else " "
     return f"{_short(row.low, '+')}..{_short(row.high, '+')}{star}", f"{row.outside:.1%}", _short(row.largest)
 

@@ -17,10 +17,10 @@ _NAMES = {"q01": "q01", "q99": "q99", "mean": "mean", "std": "std", "min": "vmin
 _STAND_INS = {"vmin": "q01", "vmax": "q99"}
 
 
-def read_norm_stats(path: Path, dimensions: int) -> Space:
-    """Read a norm_stats.json, or the one in a folder, as a space of `dimensions` dimensions.
+def read_norm_stats(path: Path, actions: int, states: int | None = None) -> Space:
+    """Read a norm_stats.json, or the one in a folder, as a space of so many action and (else as many) state dimensions.
 
-    What pads it to the network's width is dropped.
+    Zeros that pad it to the network's width are dropped.
     """
     path = path / "norm_stats.json" if path.is_dir() else path
     try:
@@ -31,7 +31,7 @@ def read_norm_stats(path: Path, dimensions: int) -> Space:
         raise HoldfastError(f"{path} is not JSON ({error}).") from None
     tables = content.get("norm_stats", content) if isinstance(content, dict) else {}
     features = {}
-    for feature in ("state", "actions"):
+    for feature, dimensions in (("state", states or actions), ("actions", actions)):
         if not isinstance(tables, dict) or not isinstance(tables.get(feature), dict):
             raise HoldfastError(f"{path} is no norm_stats.json: it has no table {feature!r}.")
         features[feature] = _stats(tables[feature], dimensions, f"{path}: {feature!r}")
@@ -39,7 +39,7 @@ def read_norm_stats(path: Path, dimensions: int) -> Space:
 
 
 def write_norm_stats(path: Path, space: Space) -> None:
-    """Write a space as a norm_stats.json; what counts for `read_norm_stats` comes back as it was."""
+    """Write a space as a norm_stats.json, from which `read_norm_stats` reads the same space."""
     tables = {
         feature: {name: list(getattr(stats, column)) for column, name in _NAMES.items()}
         for feature, stats in (("state", space.state), ("actions", space.action))

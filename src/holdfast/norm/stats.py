@@ -1,4 +1,4 @@
-"""Statistics of a feature in one streaming pass with bounded memory, and an error that is stated, not hoped for."""
+"""Statistics of a feature in one streaming pass with bounded memory; quantiles come with a bound on their error."""
 
 from __future__ import annotations
 

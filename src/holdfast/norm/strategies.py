@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -21,9 +21,8 @@ from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.stats import Stats
 
 STATE, ACTION = "observation.state", "action"
-GIVEN = (
-    "(given)"  # stands before all tasks when the first statistics were given, not measured; no task can be called so
-)
+# Stands before all tasks where the first statistics were given instead of measured. No task can have this name.
+GIVEN = "(given)"
 Whose = Literal["own", "first", "embodiment"]
 
 
@@ -45,7 +44,7 @@ STRATEGIES = {
 
 @dataclass(frozen=True)
 class Space:
-    """One mapping of state and action to [-1, 1]. `widened` names the dimensions too narrow to trust."""
+    """One mapping of state and action to [-1, 1]. `widened` names the dimensions whose own range was too narrow."""
 
     state: Stats
     action: Stats
@@ -54,6 +53,11 @@ class Space:
     def of(self, feature: str) -> Stats:
         """Statistics of `observation.state` or `action`."""
         return self.state if feature == STATE else self.action
+
+    @property
+    def complete(self) -> bool:
+        """Whether every dimension has a range."""
+        return bool(np.isfinite([*self.state.q01, *self.action.q01]).all())
 
     @property
     def hash(self) -> str:
@@ -123,24 +127,37 @@ class Normalization:
         return str(self.to_json()["hash"])
 
 
-def calibrated_space(embodiment: Embodiment, relative: np.ndarray, horizon: int) -> Space:
-    """Strategy IV: the space an embodiment declares, whatever the tasks will be."""
-    return Space(
-        Stats.from_range(*embodiment.state_range()), Stats.from_range(*embodiment.action_range(relative, horizon))
-    )
+def calibrated_space(
+    embodiment: Embodiment, relative: np.ndarray, chunk: int, commands: np.ndarray | None = None
+) -> Space:
+    """Strategy IV: the space an embodiment declares, whatever the tasks will be.
+
+    Args:
+        embodiment: The robot.
+        relative: Which action dimensions are relative to the state.
+        chunk: Control steps that a relative action can look ahead.
+        commands: For every state dimension the embodiment's dimension that it measures, or -1, whose range then is NaN.
+            None: the state has the embodiment's dimensions.
+    """
+    lower, upper = embodiment.state_range()
+    if commands is not None:
+        lower, upper = (np.where(commands < 0, np.nan, edge[commands]) for edge in (lower, upper))
+    return Space(Stats.from_range(lower, upper), Stats.from_range(*embodiment.action_range(relative, chunk)))
 
 
-def widen(measured: Space, calibrated: Space, names: Iterable[str], floor: float) -> Space:
+def widen(measured: Space, calibrated: Space, names: Mapping[str, Sequence[str]], floor: float) -> Space:
     """Give every dimension at least the share `floor` of the range that the embodiment declares for it.
 
     An arm that idles in the first task has a range of almost nothing, which would turn its later motion into
     values of 1e5. With floor 0.2 no value within a declared range's width of the centre is normalized beyond 10: that
     is every absolute target, and every relative one up to twice the declared step, which is what the motors can do.
+    A dimension that the embodiment says nothing of (NaN) stays as measured. `names` are those of state and action.
     """
-    names = tuple(names)
     state, narrow_state = _widen(measured.state, calibrated.state, floor)
     action, narrow_action = _widen(measured.action, calibrated.action, floor)
-    widened = [f"{STATE}:{names[d]}" for d in narrow_state] + [f"{ACTION}:{names[d]}" for d in narrow_action]
+    widened = [f"{STATE}:{names[STATE][d]}" for d in narrow_state] + [
+        f"{ACTION}:{names[ACTION][d]}" for d in narrow_action
+    ]
     return Space(state, action, tuple(widened))
 
 

@@ -1,15 +1,15 @@
-"""Any LeRobot policy behind one small face: build it, ask for its loss, save and load it."""
+"""Any LeRobot policy behind one small interface: build it, ask for its loss, save and load it."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import draccus
-import numpy as np
 import torch
 from lerobot.configs import NormalizationMode, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_policy
@@ -20,13 +20,14 @@ import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies also where no plugin is installed
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.data.lerobot.source import Source
-from holdfast.data.lesson import Layout
+from holdfast.data.lesson import Layout, Pairing, pair
 from holdfast.data.loader import Batch
 from holdfast.data.resize import Resize
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.config import PolicyChoice, resolve
+from holdfast.policies.relative import relative_dimensions, settle_relative
 
 WEIGHTS = "model.safetensors"
 
@@ -53,15 +54,23 @@ class Adapter:
         self.config = policy.config
         self.names = names
         observed = self.config.observation_delta_indices
+        relative = relative_dimensions(self.config, names)
+        if relative.any() and observed is not None:
+            raise HoldfastError(
+                f"Policy {self.config.type!r} reads several moments; relative actions need one. Set "
+                "--policy.n_obs_steps=1 or --policy.use_relative_actions=false."
+            )
+        places = getattr(self.config, "relative_to", None)
         self.layout = Layout(
             tuple(observed) if observed is not None else None,
             tuple(self.config.action_delta_indices),
-            _relative(self.config, names),
+            relative,
+            tuple(places) if places else None,
         )
 
     @property
     def resize(self) -> Resize | None:
-        """What the policy would do to its images first, so that it can be done once; None: it reads them as they are.
+        """How the policy resizes its images first, so that it can be done once; None: it reads them as they are.
 
         Only policies whose rule is known are listed: a wrong guess would train on other pixels than the robot's.
         """
@@ -79,7 +88,7 @@ class Adapter:
     def knows_elements(self) -> bool:
         """Whether the policy gives its loss unreduced, so that it can be masked and told apart by task and arm.
 
-        Such a policy also draws its noise row by row, as a part of whatever batch it is given a part of.
+        Such a policy also draws its noise row by row, so a slice of a batch gets the noise it has in the whole.
         """
         return hasattr(self.policy, "loss_elements")
 
@@ -91,7 +100,7 @@ class Adapter:
     def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.
 
-        A batch that is part of a larger one draws the noise that is its own there, if the policy knows elements.
+        A slice of a larger batch draws the noise it has there, if the policy gives its loss unreduced.
         """
         if not self.knows_elements:
             total, _ = self.policy(batch)
@@ -133,14 +142,30 @@ class Adapter:
         load_strictly(self.policy, folder / WEIGHTS)
 
 
-def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapter:
-    """Build the policy a run starts from; with the same seed it is the same to the last bit."""
+def build(
+    choice: PolicyChoice,
+    source: Source,
+    device: str,
+    seed: int,
+    pairing: Pairing | None = None,
+    say: Callable[[str], None] = lambda said: None,
+) -> Adapter:
+    """Build the policy a run starts from; with the same seed it is the same to the last bit.
+
+    Args:
+        choice: Which policy.
+        source: The dataset whose dimensions and cameras it is built for.
+        device: Where it computes.
+        seed: Of its first weights.
+        pairing: Which state dimensions its relative actions count from; None: those of the same name.
+        say: Is told where relative actions do not fit the dataset.
+    """
     register_third_party_plugins()
     if choice.path:
         choice = replace(choice, path=resolve(choice.path))
     config = _config(choice, device, [camera.key for camera in source.cameras])
     config.push_to_hub = False
-    # One meaning of a normalized number for every policy: the one that is audited and stored.
+    # One meaning of a normalized number for every policy: the one that is checked and stored.
     config.normalization_mapping = {
         **config.normalization_mapping,
         "STATE": NormalizationMode.QUANTILES,
@@ -148,6 +173,8 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
     }
     if hasattr(config, "do_mask_loss_for_padding") and "do_mask_loss_for_padding" not in choice.options:
         config.do_mask_loss_for_padding = True
+    asked = "use_relative_actions" in choice.options
+    settle_relative(config, source.action_names, pairing or pair(source), asked, say)
     if choice.path:
         config.pretrained_path = choice.path
     torch.manual_seed(seed)
@@ -161,7 +188,7 @@ def build(choice: PolicyChoice, source: Source, device: str, seed: int) -> Adapt
         raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}.{hint}") from None
     if choice.path and not hasattr(policy, "read_weights"):  # else it was strict already
         load_strictly(policy, _weights_file(choice.path))
-    return Adapter(policy, source.names)
+    return Adapter(policy, source.action_names)
 
 
 def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
@@ -227,16 +254,3 @@ def _weights_file(path: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(path, WEIGHTS))
-
-
-def _relative(config: Any, names: tuple[str, ...]) -> np.ndarray:
-    """Dimensions a policy predicts relative to the state, by LeRobot's own rule: all but the excluded names."""
-    if not getattr(config, "use_relative_actions", False):
-        return np.zeros(len(names), dtype=bool)
-    if config.observation_delta_indices is not None:
-        raise HoldfastError(
-            f"Policy {config.type!r} reads several moments; relative actions need one. Set --policy.n_obs_steps=1 "
-            "or --policy.use_relative_actions=false."
-        )
-    excluded = [str(token).lower() for token in getattr(config, "relative_exclude_joints", [])]
-    return np.array([not any(token in name.lower() for token in excluded) for name in names])

@@ -18,7 +18,7 @@ import torch
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Question
-from holdfast.data.lerobot.source import IMAGES, STATE
+from holdfast.data.lerobot.source import IMAGES, STATE, camera_name, is_image
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -85,7 +85,7 @@ class Pilot:
     @property
     def cameras(self) -> list[str]:
         """Names of the cameras it reads."""
-        return [key.removeprefix(IMAGES) for key in self._config.image_features]
+        return [camera_name(key) for key in self._config.image_features]
 
     @property
     def size(self) -> tuple[int, int]:
@@ -112,7 +112,7 @@ class Pilot:
         for place, question in enumerate(questions):
             places.setdefault(question.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
-        parts = [self._processors(name)[0](_batch([questions[p] for p in some])) for name, some in places.items()]
+        parts = [self._processors(name)[0](self._batch([questions[p] for p in some])) for name, some in places.items()]
         # Back in the order of the questions, so that a row's place does not depend on the other tasks; the last
         # question fills the remaining rows.
         full = np.minimum(np.arange(self.rows), len(questions) - 1)
@@ -138,8 +138,8 @@ class Pilot:
         if question.number == 0:
             self._policy.reset()
         torch.manual_seed(int(np.random.SeedSequence((question.seed, question.number)).generate_state(1)[0]))
-        batch = _batch([question])
-        images = {key: pixels.float() / 255 for key, pixels in batch.items() if key.startswith(IMAGES)}
+        batch = self._batch([question])
+        images = {key: pixels.float() / 255 for key, pixels in batch.items() if is_image(key)}
         batch = pre(batch | images)
         if self.remembers:  # such a policy keeps its own queues of observations and actions
             return np.asarray(post(self._policy.select_action(batch)).cpu())
@@ -172,16 +172,14 @@ class Pilot:
         self._config.n_action_steps = horizon
         self._policy.reset()  # its queue has a new length
 
-
-def _batch(questions: list[Question]) -> dict[str, Any]:
-    """Questions as a batch, images as uint8."""
-    return {
-        STATE: torch.from_numpy(np.stack([question.state for question in questions])).float(),
-        "task": [question.task.instruction for question in questions],
-        **{
-            IMAGES + camera: torch.from_numpy(np.stack([question.images[camera] for question in questions])).permute(
-                0, 3, 1, 2
-            )
-            for camera in questions[0].images
-        },
-    }
+    def _batch(self, questions: list[Question]) -> dict[str, Any]:
+        """Questions as a batch, images as uint8."""
+        keys = {camera_name(key): key for key in self._config.image_features}
+        batch: dict[str, Any] = {
+            STATE: torch.from_numpy(np.stack([question.state for question in questions])).float(),
+            "task": [question.task.instruction for question in questions],
+        }
+        for camera in questions[0].images:
+            pixels = torch.from_numpy(np.stack([question.images[camera] for question in questions]))
+            batch[keys.get(camera, IMAGES + camera)] = pixels.permute(0, 3, 1, 2)
+        return batch

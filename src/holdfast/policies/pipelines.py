@@ -21,6 +21,7 @@ from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TO
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError
+from holdfast.policies.relative import PairedRelativeActionsStep
 
 type Pipelines = tuple[
     PolicyProcessorPipeline[dict[str, Any], dict[str, Any]],
@@ -42,10 +43,11 @@ def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | N
         Pre-processor (batch to batch) and post-processor (action to action).
     """
     steps = make_default_policy_processor_steps(config, dataset_stats)
-    relative = RelativeActionsProcessorStep(
-        enabled=config.use_relative_actions,
-        exclude_joints=config.relative_exclude_joints,
-        action_names=config.action_feature_names,
+    rule = (config.use_relative_actions, config.relative_exclude_joints, config.action_feature_names)
+    relative = (
+        RelativeActionsProcessorStep(*rule)
+        if config.relative_to is None
+        else PairedRelativeActionsStep(*rule, places=tuple(config.relative_to))
     )
     absolute = AbsoluteActionsProcessorStep(enabled=config.use_relative_actions, relative_step=relative)
     # Differences are taken in the robot's units, so they come before normalization here and after it on the way back.

@@ -23,6 +23,7 @@ from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json, read_content, to_json
 from holdfast.core.records import Task
+from holdfast.data.lerobot.folder import camera_name
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import Normalization
 from holdfast.runs.checkpoint import NORMALIZATION, POLICY, WEIGHTS, Checkpoint
@@ -33,7 +34,6 @@ from holdfast.runs.settings import read_task
 FORMAT = 1
 ABOUT = "bundle.json"
 IDLE = "hold at the measured pose"
-_IMAGES = "observation.images."
 _KINDS = (".json", ".safetensors", ".md", ".txt")
 _ONLY = f"files of the kinds {', '.join(_KINDS)} only, as loading them runs no code"
 
@@ -48,7 +48,8 @@ class Bundle:
     normalization: Normalization
     tasks: dict[str, Task]
     embodiment: Embodiment | None
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the action
+    state_names: tuple[str, ...]
     cameras: dict[str, tuple[int, int]]  # height and width
     fps: float
     about: dict[str, Any]  # bundle.json
@@ -108,6 +109,7 @@ def load(folder: Path) -> Bundle:
         tasks={task.name: task for task in tasks},
         embodiment=_embodiment(about["embodiment"], folder / ABOUT),
         names=tuple(about["names"]),
+        state_names=tuple(about.get("state_names", about["names"])),
         cameras={name: (height, width) for name, (height, width) in about["cameras"].items()},
         fps=about["fps"],
         about=about,
@@ -176,7 +178,8 @@ def _about(run: Run, stage: FinishedStage, asked: str | None) -> dict[str, Any]:
         "embodiment": to_json(robot),
         "idle": IDLE,
         "names": schema["names"],
-        "cameras": {key.removeprefix(_IMAGES): schema["cameras"][key] for key in reads},
+        **{key: schema[key] for key in ("state_names",) if key in schema},  # where they are not the action's
+        "cameras": {camera_name(key): schema["cameras"][key] for key in reads},
         "fps": schema["fps"],
         "transforms": {name: _steps(files.policy, name) for name in ("preprocessor", "postprocessor")},
     }

@@ -13,13 +13,13 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.observation import Question
 from holdfast.core.records import Task
+from holdfast.data.lerobot.folder import IMAGES, STATE, camera_name, is_image
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.wire import pack, unpack
 
 PROTOCOL = 1
-_STATE, _IMAGES = "observation.state", "observation.images."
 _SLACK = 2**16  # bytes of a question without its images
-_KEYS = (_STATE, "state", f"{_IMAGES}NAME", "images", "prompt", "task", "seed", "number")
+_KEYS = (STATE, "state", f"{IMAGES}NAME", "images", "prompt", "task", "seed", "number")
 
 
 class MessageCodec:
@@ -44,6 +44,7 @@ class MessageCodec:
     def greeting(self) -> bytes:
         """The first message to a new client."""
         bundle = self._bundle
+        own = {"state_names": list(bundle.state_names)} if bundle.state_names != bundle.names else {}
         return pack({
             "protocol": PROTOCOL,
             "bundle": bundle.hash,
@@ -52,6 +53,7 @@ class MessageCodec:
             "tasks": {t.name: {"instruction": t.instruction, "arms": list(t.arms)} for t in bundle.tasks.values()},
             "embodiment": bundle.embodiment.name if bundle.embodiment else None,
             "names": list(bundle.names),
+            **own,
             "cameras": {name: list(size) for name, size in bundle.cameras.items()},
             "horizon": self._answer_steps,
             "fps": bundle.fps,
@@ -61,7 +63,7 @@ class MessageCodec:
     def blank(self, task: Task) -> Question:
         """A question of zeros, to warm the policy up."""
         images = {name: np.zeros((*size, 3), np.uint8) for name, size in self._bundle.cameras.items()}
-        return Question(task, np.zeros(len(self._bundle.names), np.float32), images)
+        return Question(task, np.zeros(len(self._bundle.state_names), np.float32), images)
 
     def read(self, message: str | bytes, number: int) -> Question:
         """Read a question, the connection's `number`-th; whatever is wrong with it is a HoldfastError."""
@@ -71,24 +73,25 @@ class MessageCodec:
         if not isinstance(content, dict):
             raise HoldfastError(f"A question is a map, got {_kind(content)}.")
         for key in content:
-            if key not in _KEYS and not key.startswith(_IMAGES):
+            if key not in _KEYS and not is_image(key):
                 raise unknown("key of a question", key[:80], _KEYS)
         return Question(
             self._task(_either(content, "prompt", "task")),
-            self._state(_either(content, _STATE, "state")),
+            self._state(_either(content, STATE, "state")),
             self._images(content),
             _count(content, "seed", 0),
             _count(content, "number", number),
         )
 
     def answer(self, question: Question, actions: np.ndarray, wait: float, infer: float) -> bytes:
-        """The message that answers a question. Arms that the task does not use hold their measured pose."""
+        """The message that answers a question. Arms that the task does not use hold their pose, if it is measured."""
         robot, arms = self._bundle.embodiment, question.task.arms
         actions = np.asarray(actions, np.float32)
         if not np.isfinite(actions).all():
             raise HoldfastError("The policy's actions are not finite numbers. Do not move the robot with it.")
         if robot is not None:
-            actions = robot.hold(actions, question.state, arms)
+            pose = robot.pose(question.state, self._bundle.state_names)
+            actions = np.where(np.isnan(pose) & ~robot.delta, actions, robot.hold(actions, pose, arms))
         return pack({
             "actions": actions,
             "active": robot.active(arms) if robot else np.ones(actions.shape[1], bool),
@@ -107,7 +110,7 @@ class MessageCodec:
         return self._tasks[_plain(prompt)]
 
     def _state(self, state: Any) -> np.ndarray:
-        names = self._bundle.names
+        names = self._bundle.state_names
         if not isinstance(state, np.ndarray) or state.dtype.kind not in "fiu" or state.shape != (len(names),):
             raise HoldfastError(f"The state must be {len(names)} numbers, got {_kind(state)}.")
         with np.errstate(over="ignore"):
@@ -122,8 +125,8 @@ class MessageCodec:
         if not isinstance(found, dict):
             raise HoldfastError(f"'images' is a map from cameras to arrays, got {_kind(found)}.")
         for key in content:
-            if key.startswith(_IMAGES):
-                name = key.removeprefix(_IMAGES)
+            if is_image(key):
+                name = camera_name(key)
                 if name in found:
                     raise HoldfastError(f"Camera {name[:80]!r} is there twice, as {key[:80]!r} and in 'images'.")
                 found = {**found, name: content[key]}

@@ -28,12 +28,10 @@ from holdfast.data.loader import Batches
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.methods import METHODS
 from holdfast.norm import range_check
-from holdfast.norm.released import read_norm_stats
-from holdfast.norm.strategies import GIVEN, Normalization, calibrated_space, widen
+from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
-from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.store import EpisodeStore, size
 from holdfast.runs.checkpoint import Checkpoint, write_contents
@@ -47,8 +45,9 @@ from holdfast.train.log import LossTotals, MetricsLog
 from holdfast.train.plan import stages_of
 from holdfast.train.stage_data import (
     StageData,
-    audit,
+    begin_normalization,
     build_sampler,
+    check_ranges,
     check_schema,
     extend,
     open_lesson,
@@ -127,7 +126,7 @@ class Ready:
 
 
 def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Ready:
-    """Open the data, start the policy, fix the spaces and audit them, and go to where the stage was stopped."""
+    """Open the data, start the policy, fix the spaces and check the ranges, and go to where the stage was stopped."""
     config, console = setting.config, setting.console
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
@@ -208,11 +207,13 @@ def free_frames(setting: Setting, data: StageData) -> None:
 
 def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None) -> Adapter:
     """The base policy, or the averaged weights of the stage before. Refuses a loss that cannot be masked as asked."""
-    config, source = setting.config, data.new[0].source
+    config, lesson = setting.config, data.new[0]
     if previous is None:
-        adapter = adapters.build(config.policy, source, setting.device, config.seed)
+        adapter = adapters.build(
+            config.policy, lesson.source, setting.device, config.seed, lesson.pairing, partial(_note, setting)
+        )
     else:
-        adapter = adapters.load(previous.policy, source.names, setting.device)
+        adapter = adapters.load(previous.policy, lesson.source.action_names, setting.device)
     if config.idle == "mask" and not adapter.knows_elements:
         raise HoldfastError(
             f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out. "
@@ -226,24 +227,14 @@ def settle_normalization(
 ) -> Normalization:
     """Fix the spaces of this stage and look at every new dimension in them, before any step is taken."""
     config, layout = setting.config.norm, adapter.layout
-    if previous is not None:
-        known = previous.normalization
-    else:
-        declared = None
-        if setting.embodiment is not None:
-            declared = calibrated_space(setting.embodiment, layout.relative, layout.horizon)
-        known = Normalization(config.strategy, calibrated=declared)
-        if config.stats:
-            names = data.new[0].source.names
-            given = read_norm_stats(Path(resolve(config.stats)), len(names))
-            known = known.with_task(GIVEN, widen(given, declared, names, config.floor) if declared else given)
+    known = previous.normalization if previous else begin_normalization(config, data.new[0], layout)
     with setting.ranks.leader_goes_first():  # what one measures the others recall
-        normalization = extend(known, data, layout, setting.embodiment, config.floor, setting.config.cache.folder)
+        normalization = extend(known, data, layout, config.floor, setting.config.cache.folder)
     for lesson in data.new:
-        result = audit(lesson, layout, normalization.train(lesson.task.name))
-        setting.run.log.write(RANGE_CHECK, space=normalization.hash, **to_json(result))
-        setting.console.print(range_check.table(result, config.limit))
-        result.check(config.limit, config.allow, config.strategy)
+        checked = check_ranges(lesson, layout, normalization.train(lesson.task.name))
+        setting.run.log.write(RANGE_CHECK, space=normalization.hash, **to_json(checked))
+        setting.console.print(range_check.table(checked, config.limit))
+        checked.check(config.limit, config.allow, config.strategy)
     return normalization
 
 
@@ -262,7 +253,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))
-            ledger.add(draw, *step(state, batch))
+            ledger.add(draw, batch["task_index"], *step(state, batch))
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
                 with ranks.together():
@@ -294,6 +285,11 @@ def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) ->
             f"Policy {adapter.config.type!r} counts padded steps beyond an episode's end in its loss; "
             "Holdfast cannot mask them from outside."
         )
+
+
+def _note(setting: Setting, said: str) -> None:
+    setting.run.log.write("relative_actions", note=said)
+    setting.run.say(said)
 
 
 def _arms(embodiment: Embodiment | None, adapter: Adapter) -> list[str]:

@@ -40,7 +40,7 @@ class Estimate:
 
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:
-    """Build the policy, audit one task of the stream, and time a few steps. Leaves nothing behind but statistics."""
+    """Build the policy, check one task's ranges, and time a few steps. Leaves nothing behind but statistics."""
     stages = stages_of(config, stream)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)

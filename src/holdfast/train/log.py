@@ -13,7 +13,6 @@ import torch
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.data.sampler import Draw
-from holdfast.policies.device import send
 from holdfast.runs.paths import StagePaths
 from holdfast.train.config import LogConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
@@ -43,14 +42,13 @@ class LossTotals:
         self._elements = False
 
     @torch.no_grad()
-    def add(self, draw: Draw, losses: list[Loss], norm: torch.Tensor) -> None:
-        """Take in one step without waiting for it."""
+    def add(self, draw: Draw, rows: torch.Tensor, losses: list[Loss], norm: torch.Tensor) -> None:
+        """Take in one step without waiting for it; `rows` are the draw's, as they lie on the device."""
         self._steps += 1
         self._replayed += draw.replayed > 0
         self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
         self._total += torch.stack([loss.total.float() for loss in losses]).sum()
         self._norm += norm
-        rows = send(torch.from_numpy(draw.rows), self._device)
         for part, loss in zip(rows.chunk(len(losses)), losses, strict=True):
             if loss.elements is not None and loss.mask is not None:
                 self._elements = True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, is_image
 from holdfast.data.loader import Batch
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
@@ -99,7 +99,7 @@ def pretrain(
     told = time.monotonic()
     while state.step < config.steps:
         batch = experience.batch(rng, config.batch_size, adapter.config.chunk_size)
-        images = {key: batch[key] for key in batch if key.startswith(IMAGES)}
+        images = {key: batch[key] for key in batch if is_image(key)}
         batch.update(augment(images, config.augment, int(rng.integers(2**62))))
         adapter.config.image_size = int(rng.choice(config.sizes))
         ready = {key: value for key, value in preprocess(batch).items() if isinstance(value, torch.Tensor)}

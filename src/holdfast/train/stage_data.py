@@ -14,21 +14,24 @@ from rich.console import Console
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.data import mapping
-from holdfast.data.cache.cache import Cache, open_cache, plan_cache
+from holdfast.data.cache.cache import Cache, open_planned, plan_cache
 from holdfast.data.cache.config import CacheConfig
 from holdfast.data.cache.quantiles import recall
-from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, Source, open_source
+from holdfast.data.cache.spec import Spec
+from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, Source, camera_name, is_image, open_source
 from holdfast.data.lesson import Layout, Lesson
 from holdfast.data.resize import Resize
 from holdfast.data.sampler import Pool, Sampler
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.range_check import RangeCheck, RangeCounter
-from holdfast.norm.strategies import Normalization, Space, calibrated_space, widen
+from holdfast.norm.released import read_norm_stats
+from holdfast.norm.strategies import GIVEN, Normalization, Space, calibrated_space, widen
+from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.schedule import Coin, is_replay, shares
 from holdfast.replay.store import EpisodeStore
 from holdfast.runs.folder import RunFolder
-from holdfast.train.config import TrainConfig
+from holdfast.train.config import NormConfig, TrainConfig
 from holdfast.train.distributed.ranks import Ranks
 
 
@@ -92,27 +95,30 @@ def open_kept(
 def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder) -> Lesson:
     """Open one task's dataset and check it against the embodiment."""
     raw = open_source(entry.dataset, run.log.opened)
-    source = mapping.apply(raw, entry.mapping, embodiment.names if embodiment else None)
-    dimensions = source.action.shape[1]
-    if source.state.shape[1] != dimensions:
-        raise HoldfastError(
-            f"Dataset {source.dataset} has {source.state.shape[1]} state and {dimensions} action dimensions; "
-            "they must describe the same joints."
-        )
+    source = mapping.apply(raw, entry.mapping, embodiment)
+    for camera in source.cameras:
+        if not is_image(camera.key):
+            raise HoldfastError(
+                f"Camera {camera.key!r} of dataset {source.dataset} has a key that policies do not read. Rename it "
+                f'under the [[task]] in the stream file: [task.cameras] top = "{camera.key}" (or another name).'
+            )
+    dimensions = len(source.action_names)
     if embodiment is None:
         return Lesson(entry.task, source, np.ones(dimensions, dtype=bool), hold=False)
     if dimensions != len(embodiment.dimensions):
         raise HoldfastError(
             f"Dataset {source.dataset} has {dimensions} action dimensions, embodiment {embodiment.name!r} has "
             f"{len(embodiment.dimensions)}. Name the right embodiment in the stream, or list the dataset's dimensions "
-            f"in the embodiment's order under the [[task]]: dimensions = [...]. It has {', '.join(source.names)}."
+            "in the embodiment's order under the [[task]]: dimensions = [...]. It has "
+            f"{', '.join(source.action_names)}."
         )
-    if source.names != embodiment.names and set(source.names) == set(embodiment.names):
+    if source.action_names != embodiment.names and set(source.action_names) == set(embodiment.names):
         raise HoldfastError(
-            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: {source.names}. "
+            f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: "
+            f"{source.action_names}. "
             f"Say so in the stream file: {_mapping_line('names', list(embodiment.names), source)}"
         )
-    return Lesson(entry.task, source, embodiment.active(entry.task.arms), hold=config.idle == "hold")
+    return Lesson(entry.task, source, embodiment.active(entry.task.arms), config.idle == "hold", embodiment)
 
 
 def read_from_cache(
@@ -121,37 +127,39 @@ def read_from_cache(
     """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
     lessons, caches = [], []
     for lesson in data.lessons:
-        chosen = ranks.ask(partial(_settle_format, run, lesson, resize, config))
+        spec = ranks.ask(partial(_plan_frames, run, lesson, resize, config))
         with ranks.leader_goes_first() as leads:
-            cache = open_cache(lesson.source, resize, replace(config, format=chosen), console, check=leads)
+            cache = open_planned(lesson.source, spec, config, console, check=leads)
         if ranks.first:
-            run.keep_frame_format(lesson.task.name, chosen)
-        lessons.append(replace(lesson, source=replace(lesson.source, state=cache.state, action=cache.action)))
+            run.keep_frame_format(lesson.task.name, spec.format)
+        lessons.append(replace(lesson, source=lesson.source.with_numbers(cache.state, cache.action)))
         caches.append(cache)
     return replace(data, lessons=tuple(lessons), caches=tuple(caches))
 
 
-def _settle_format(run: RunFolder, lesson: Lesson, resize: Resize | None, config: CacheConfig) -> str:
-    """The format of a task's frames: as the run began, or else as suits the disk."""
+def _plan_frames(run: RunFolder, lesson: Lesson, resize: Resize | None, config: CacheConfig) -> Spec:
+    """What the cache of a task's frames holds, in the format that the run began with or else as suits the disk."""
     wanted = replace(config, format=run.frame_format(lesson.task.name, config.format))
-    return plan_cache(lesson.source, resize, wanted).format
+    return plan_cache(lesson.source, resize, wanted)
 
 
 def schema(source: Source) -> dict[str, Any]:
-    """What all datasets of a run must agree on."""
+    """What all datasets of a run must agree on. `names` are the action's, and the state's unless it has its own."""
     cameras = {camera.key: [camera.height, camera.width] for camera in source.cameras}
-    return {"fps": source.fps, "names": list(source.names), "cameras": cameras}
+    own = {"state_names": list(source.state_names)} if source.state_names != source.action_names else {}
+    return {"fps": source.fps, "names": list(source.action_names), **own, "cameras": cameras}
 
 
 def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
     """Refuse a dataset whose frame rate, dimensions or cameras differ from the run's."""
     for lesson in lessons:
         found = schema(lesson.source)
-        for key, value in expected.items():
-            if found[key] != value:
+        for key in expected | found:
+            value, here = (schema.get(key, schema["names"]) for schema in (expected, found))
+            if here != value:
                 raise HoldfastError(
                     f"Dataset {lesson.source.dataset} of task {lesson.task.name!r} differs from the run's first one in "
-                    f"{key}: {found[key]} instead of {value}. If they mean the same, say so under its [[task]] in the "
+                    f"{key}: {here} instead of {value}. If they mean the same, say so under its [[task]] in the "
                     f"stream file: {_mapping_line(key, value, lesson.source)}"
                 )
 
@@ -160,39 +168,64 @@ def _mapping_line(key: str, wanted: Any, source: Source) -> str:
     """What to write under a [[task]] so that its dataset is seen as the run sees the others."""
     if key == "fps":
         return f"fps = {wanted:g} (the dataset's {source.fps:g} must be a whole multiple of it)."
+    if key == "state_names":
+        return "dimensions = [...] where state and action have the same names; other states cannot be mapped."
     if key == "names":
-        there = set(source.names)
+        there = set(source.action_names)
         names = ", ".join(f'"{name if name in there else "?"}"' for name in wanted)
-        return f"dimensions = [{names}], with the dataset's names: {', '.join(source.names)}."
-    here = [camera.key.removeprefix(IMAGES) for camera in source.cameras]
+        return f"dimensions = [{names}], with the dataset's names: {', '.join(source.action_names)}."
+    here = [camera_name(camera.key) for camera in source.cameras]
     lines = []
     for full, (height, width) in wanted.items():
-        name = full.removeprefix(IMAGES)
-        lines.append(f'{name} = "{name if name in here else f"black {height}x{width}"}"')
+        name = camera_name(full)
+        shown = name if full == IMAGES + name else f'"{full}"'
+        lines.append(f'{shown} = "{name if name in here else f"black {height}x{width}"}"')
     return f"[task.cameras] {' '.join(lines)} (the dataset has {', '.join(here)}, and sizes must agree)."
 
 
+def begin_normalization(config: NormConfig, lesson: Lesson, layout: Layout) -> Normalization:
+    """What a run knows before it has measured anything: the embodiment's ranges, and statistics that were given."""
+    declared = declared_space(lesson, layout)
+    if config.strategy == "calibrated" and declared and not declared.complete:
+        undeclared = [lesson.source.state_names[d] for d in np.flatnonzero(lesson.pairing.commands < 0)]
+        raise HoldfastError(
+            "Strategy 'calibrated' takes every range from the embodiment, which says nothing of the state's "
+            f"{', '.join(undeclared)}. Choose --norm.strategy=frozen-first."
+        )
+    known = Normalization(config.strategy, calibrated=declared if declared and declared.complete else None)
+    if config.stats:
+        source = lesson.source
+        given = read_norm_stats(Path(resolve(config.stats)), len(source.action_names), len(source.state_names))
+        known = known.with_task(GIVEN, _widened(given, declared, source, config.floor))
+    return known
+
+
+def declared_space(lesson: Lesson, layout: Layout) -> Space | None:
+    """The ranges that the embodiment declares; NaN for a state dimension it says nothing of."""
+    if lesson.embodiment is None:
+        return None
+    return calibrated_space(lesson.embodiment, layout.relative, layout.chunk, lesson.pairing.commands)
+
+
 def extend(
-    normalization: Normalization,
-    data: StageData,
-    layout: Layout,
-    embodiment: Embodiment | None,
-    floor: float,
-    remember: Path,
+    normalization: Normalization, data: StageData, layout: Layout, floor: float, remember: Path
 ) -> Normalization:
     """Measure the new tasks, or recall it from the folder `remember`; what earlier stages measured stays untouched."""
     for lesson in data.new:
         measured = recall(lesson, layout, remember)
-        if embodiment is not None:
-            declared = calibrated_space(embodiment, layout.relative, layout.horizon)
-            measured = widen(measured, declared, lesson.source.names, floor)
-        normalization = normalization.with_task(lesson.task.name, measured)
+        space = _widened(measured, declared_space(lesson, layout), lesson.source, floor)
+        normalization = normalization.with_task(lesson.task.name, space)
     return normalization
 
 
-def audit(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:
+def _widened(space: Space, declared: Space | None, source: Source, floor: float) -> Space:
+    names = {STATE: source.state_names, ACTION: source.action_names}
+    return widen(space, declared, names, floor) if declared else space
+
+
+def check_ranges(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:
     """Count a task's values against the space it will be trained in."""
-    counter = RangeCounter(space, {STATE: lesson.source.names, ACTION: lesson.source.names})
+    counter = RangeCounter(space, {STATE: lesson.source.state_names, ACTION: lesson.source.action_names})
     for feature, values in lesson.blocks(layout):
         counter.update(feature, values)
     return counter.finish(lesson.task.name)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from holdfast.data.lerobot.source import IMAGES
+from holdfast.data.lerobot.source import is_image
 from holdfast.data.loader import Batch, prepare_on_copy_stream
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.augment import augment
@@ -89,7 +89,7 @@ class Stepper:
             key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for key, value in batch.items()
         }
-        images = {key: value for key, value in moved.items() if key.startswith(IMAGES)}
+        images = {key: value for key, value in moved.items() if is_image(key)}
         moved.update(augment(images, self._config.augment, seed, part))
         ready: Batch = self._preprocess(moved)
         return ready

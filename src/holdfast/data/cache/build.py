@@ -1,7 +1,7 @@
 """Builds the blocks of a frame cache that are missing or damaged: decode, make smaller, encode, write.
 
-Two threads do well, and a few images are left to threads anyway. Beyond that, processes are worth their start: PyAV
-comes back to Python for every image, so that threads wait for Python's lock, and sixteen are no faster than two.
+With one or two workers, or few images, threads do the work. Otherwise processes do: PyAV needs Python's lock for every
+image, so sixteen threads are no faster than two.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +49,16 @@ class Cache:
             image.copy_(decode_jpeg(pixels[offset : offset + size], ImageReadMode.RGB))
 
 
-def open_cache(
-    source: Source, resize: Resize | None, config: CacheConfig, console: Console, check: bool = True
-) -> Cache:
-    """Open the cache of a dataset at the size a policy reads, after building or mending what is not there.
+def open_cache(source: Source, resize: Resize | None, config: CacheConfig, console: Console) -> Cache:
+    """Open the cache of a dataset at the size a policy reads, after building or mending what is not there."""
+    return open_planned(source, plan_cache(source, resize, config), config, console)
+
+
+def open_planned(source: Source, spec: Spec, config: CacheConfig, console: Console, check: bool = True) -> Cache:
+    """Open the cache that `plan_cache` has described.
 
     Without `check` it is taken as it is: another process of this machine has checked it just now.
     """
-    spec = plan_cache(source, resize, config)
     files = CacheFiles(config.folder, spec)
     if (check and files.folder not in _CHECKED) or not (files.folder / HEADER).exists():
         with files.locked(lambda: console.print(f"Waiting for another process that builds {files.folder}.")):
@@ -77,12 +79,12 @@ def open_cache(
 
 def plan_cache(source: Source, resize: Resize | None, config: CacheConfig) -> Spec:
     """What the cache of a dataset will hold. With format=auto, one that is there already decides."""
-    free = _free(config)
+    planned = make_spec(source, resize, config.format, _free(config))
     for present in ("raw", "jpeg") if config.format == "auto" else ():
-        spec = make_spec(source, resize, present, free)
+        spec = replace(planned, format=present)
         if (config.folder / spec.key / HEADER).exists():
             return spec
-    return make_spec(source, resize, config.format, free)
+    return planned
 
 
 def read_cache(files: CacheFiles) -> Cache:

@@ -16,7 +16,7 @@ HEADER, JOURNAL, LOCK, QUANTILES = "cache.json", "blocks.jsonl", ".lock", "quant
 
 
 @dataclass(frozen=True)
-class Shelved:
+class CacheEntry:
     """One cache as it lies on disk. `used` is in seconds since 1970; `whole` is false while it is being built."""
 
     key: str
@@ -29,7 +29,7 @@ class Shelved:
     whole: bool
 
 
-def list_caches(root: Path) -> list[Shelved]:
+def list_caches(root: Path) -> list[CacheEntry]:
     """Every cache below `root`, the one used last first; a folder whose header is damaged is listed as unknown."""
     found = [_look(header.parent) for header in root.glob(f"*/{HEADER}")]
     return sorted(found, key=lambda cache: -cache.used)
@@ -60,7 +60,7 @@ def say_size(size: int) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
-def _look(folder: Path) -> Shelved:
+def _look(folder: Path) -> CacheEntry:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     used = (folder / HEADER).stat().st_mtime
     try:
@@ -69,6 +69,6 @@ def _look(folder: Path) -> Shelved:
         lines = (folder / JOURNAL).read_text().count("\n") if (folder / JOURNAL).exists() else 0
         whole = lines >= len(spec["blocks"]) * len(spec["cameras"])
         images = f"{len(spec['cameras'])} x {', '.join(sizes)}"
-        return Shelved(folder.name, spec["dataset"], images, spec["format"], spec["frames"], size, used, whole)
+        return CacheEntry(folder.name, spec["dataset"], images, spec["format"], spec["frames"], size, used, whole)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return Shelved(folder.name, "unknown", "", "", 0, size, used, False)
+        return CacheEntry(folder.name, "unknown", "", "", 0, size, used, False)

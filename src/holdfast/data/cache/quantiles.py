@@ -55,8 +55,10 @@ def _key(lesson: Lesson, layout: Layout) -> str:
     source = lesson.source
     arrays = (source.state, source.action, source.starts, source.ends)
     checks = [zlib.crc32(np.ascontiguousarray(values)) for values in arrays]
-    view = [layout.action, layout.relative.tolist(), lesson.active.tolist(), lesson.hold]
-    return _digest([VERSION, CAPACITY, source.fingerprint, source.names, checks, view])[:20]
+    pairs = [lesson.pairing.places.tolist(), lesson.pairing.delta.tolist()]
+    relative = [layout.relative.tolist(), layout.relative_to]
+    view = [layout.action, relative, lesson.active.tolist(), lesson.hold, pairs]
+    return _digest([VERSION, CAPACITY, source.fingerprint, source.action_names, checks, view])[:20]
 
 
 def _digest(content: Any) -> str:

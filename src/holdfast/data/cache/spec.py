@@ -83,7 +83,7 @@ def _origin(source: Source) -> str:
     clips = [source.clip(camera, 0) for camera in source.cameras]
     files = [str(clip[0].relative_to(source.root)) if clip else "" for clip in clips]
     cameras = [[asdict(camera), file] for camera, file in zip(source.cameras, files, strict=True)]
-    return _digest([source.fingerprint, source.names, numbers, cameras])
+    return _digest([source.fingerprint, source.action_names, numbers, cameras])
 
 
 def _digest(content: Any) -> str:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, Summary, say_delete, say_dimensions, say_episodes
 from holdfast.data.doctor.pictures import blind_cameras, lost_frames
-from holdfast.data.lerobot.source import STATE, Source, open_source
+from holdfast.data.lerobot.source import Source, is_image, open_source
+from holdfast.data.lesson import pair
 from holdfast.data.mapping import apply
 
 
@@ -37,7 +38,7 @@ def examine(dataset: str, expected: Expected | None = None) -> Examination:
     except Exception as error:  # a damaged dataset raises anything, and the doctor must not die of it
         return Examination(dataset, None, (_unreadable(dataset, error),))
     try:
-        source = apply(raw, expected.mapping, expected.embodiment.names if expected.embodiment else None)
+        source = apply(raw, expected.mapping, expected.embodiment)
     except HoldfastError as error:
         advice = "Correct what the stream file says of this task's cameras, dimensions or fps."
         return Examination(dataset, None, (Finding("error", dataset, "mapping", "stream file", str(error), advice),))
@@ -60,42 +61,40 @@ def _unreadable(dataset: str, error: Exception) -> Finding:
 
 
 def _nan(source: Source, expected: Expected) -> Iterator[Finding]:
-    for feature, values in _features(source):
-        frames, dimensions = np.nonzero(~np.isfinite(values))
+    for feature in expected.features(source):
+        frames, dimensions = np.nonzero(~np.isfinite(feature.values))
         if len(frames):
             episodes = np.unique(source.episode_of(frames))
-            where = f"{say_episodes(episodes)}: {feature} {say_dimensions(source, dimensions)}"
+            where = f"{say_episodes(episodes)}: {feature.word} {say_dimensions(feature.names, dimensions)}"
             detail = f"NaN or infinite values: {len(frames)}. A single one turns all weights into NaN."
             yield Finding("error", source.dataset, "nan", where, detail, say_delete(source, episodes))
 
 
-def _own_dimensions(source: Source, expected: Expected) -> Iterator[Finding]:
-    states, actions = source.state.shape[1], source.action.shape[1]
-    named = source.info["features"][STATE].get("names")
-    if states != actions:
-        detail = f"The state has {states} dimensions, the action {actions}; they must describe the same joints."
-        advice = "Record or convert the dataset again with the same joints in both."
-        yield Finding("error", source.dataset, "dimensions", "state and action", detail, advice)
-    elif isinstance(named, list) and tuple(named) != source.names and set(named) == set(source.names):
-        detail = f"The state lists {', '.join(named)}; the action lists the same in another order."
-        advice = "Convert the dataset so that both use one order."
-        yield Finding("error", source.dataset, "dimensions", "state and action", detail, advice)
+def _camera_keys(source: Source, expected: Expected) -> Iterator[Finding]:
+    for camera in source.cameras:
+        if not is_image(camera.key):
+            detail = "Policies read cameras under observation.image or observation.images.NAME only."
+            advice = (
+                f'Write under its [[task]] in a stream file: [task.cameras] top = "{camera.key}" (or another name).'
+            )
+            yield Finding("error", source.dataset, "camera-key", camera.key, detail, advice)
 
 
 def _robot_dimensions(source: Source, expected: Expected) -> Iterator[Finding]:
     robot = expected.embodiment
-    if robot is None or source.names == robot.names:
+    names = source.action_names
+    if robot is None or names == robot.names:
         return
-    if len(source.names) != len(robot.names):
-        detail = f"The action has {len(source.names)} dimensions, embodiment {robot.name!r} has {len(robot.names)}."
+    if len(names) != len(robot.names):
+        detail = f"The action has {len(names)} dimensions, embodiment {robot.name!r} has {len(robot.names)}."
         advice = "Name the right embodiment in the stream, or the right dataset."
         yield Finding("error", source.dataset, "dimensions", "action", detail, advice)
-    elif set(source.names) == set(robot.names):
-        detail = f"The dimensions of embodiment {robot.name!r} are stored in another order: {', '.join(source.names)}."
+    elif set(names) == set(robot.names):
+        detail = f"The dimensions of embodiment {robot.name!r} are stored in another order: {', '.join(names)}."
         advice = "Write under its [[task]]: dimensions = [" + ", ".join(f'"{name}"' for name in robot.names) + "]."
         yield Finding("error", source.dataset, "dimensions", "action", detail, advice)
     else:
-        detail = f"Embodiment {robot.name!r} has other names for {', '.join(source.names)}."
+        detail = f"Embodiment {robot.name!r} has other names for {', '.join(names)}."
         advice = f"Limits are applied by position, so these must mean, in order: {', '.join(robot.names)}."
         yield Finding("warning", source.dataset, "dimensions", "action", detail, advice)
 
@@ -117,9 +116,11 @@ def _unlike_the_first(source: Source, expected: Expected) -> Iterator[Finding]:
                 *here.cameras[key], first.dataset, *first.cameras[key]
             )
             yield Finding("error", source.dataset, "camera-size", key, detail, advice)
-    if here.names != first.names:
-        detail = f"The dimensions are {', '.join(here.names)}; in {first.dataset} they are {', '.join(first.names)}."
-        yield Finding("error", source.dataset, "dimensions", "action", detail, advice)
+    both = (("action", here.names, first.names), ("state", here.state_names, first.state_names))
+    for word, names, others in both if here.names != here.state_names or first.names != first.state_names else both[:1]:
+        if names != others:
+            detail = f"The dimensions are {', '.join(names)}; in {first.dataset} they are {', '.join(others)}."
+            yield Finding("error", source.dataset, "dimensions", word, detail, advice)
     if here.fps != first.fps:
         detail = f"{here.fps:g} frames per second, {first.dataset} has {first.fps:g}."
         yield Finding("error", source.dataset, "wrong-fps", "meta/info.json", detail, advice)
@@ -140,43 +141,42 @@ def _clock(source: Source, expected: Expected) -> Iterator[Finding]:
 
 
 def _frozen(source: Source, expected: Expected) -> Iterator[Finding]:
-    robot, active = expected.robot(source), expected.active(source)
-    for feature, values in _features(source):
-        moved = _range(values)
-        tiny = 1e-3 * moved if robot is None else np.array([d.step / 4 for d in robot.dimensions])
-        still = np.flatnonzero(active & (moved < tiny)) if robot is not None else np.array([])
+    for feature in expected.features(source):
+        values, moved = feature.values, _range(feature.values)
+        tiny = feature.limits(1 / 4, 1e-3 * moved)
+        still = np.flatnonzero(feature.known & feature.active & (moved < tiny))
         if len(still):
             detail = "Belongs to an arm the task uses and never moves in the whole dataset."
-            advice = "Check its encoder and cable. Fine if the task really does not need it."
-            where = f"{feature} {say_dimensions(source, still)}"
+            advice = "On a robot, check its encoder and cable. Fine if the task really does not need it."
+            where = f"{feature.word} {say_dimensions(feature.names, still)}"
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, advice)
         within = np.fmax.reduceat(values, source.starts) - np.fmin.reduceat(values, source.starts)
-        asleep = np.flatnonzero((within <= tiny)[:, slice(None) if robot is None else active].all(axis=1))
+        asleep = np.flatnonzero((within <= tiny)[:, feature.active].all(axis=1))
         if len(asleep):
-            where = f"{say_episodes(asleep)}: {feature}"
-            detail = "No joint of the task's arms moves at all."
+            where = f"{say_episodes(asleep)}: {feature.word}"
+            detail = "Nothing of the task's arms moves at all."
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, say_delete(source, asleep))
 
 
 def _jumping(source: Source, expected: Expected) -> Iterator[Finding]:
-    robot = expected.robot(source)
-    for feature, values in _features(source):
-        steps = np.nan_to_num(np.abs(np.diff(values, axis=0)), posinf=0)
+    for feature in expected.features(source):
+        steps = np.nan_to_num(np.abs(np.diff(feature.values, axis=0)), posinf=0)
         steps[source.ends[:-1] - 1] = 0  # from one episode to the next
-        limit = np.maximum(_largest_plausible(steps), 0.01 * np.nanmax(_range(values)))
-        if robot is not None:
-            # A gripper may be commanded from open to closed at once; nothing can be there at once.
-            commanded = [feature == "action" and d.kind == "gripper" for d in robot.dimensions]
-            limit = np.where(commanded, np.inf, [4 * d.step for d in robot.dimensions])
+        limit = np.maximum(_largest_plausible(steps), 0.01 * np.nanmax(_range(feature.values)))
+        limit = feature.limits(4, limit)
+        # A gripper may be commanded from open to closed at once, and an increment may be any; nothing is there at once.
+        free = [feature.word == "action" and d is not None and d.kind != "joint" for d in feature.dimensions]
+        limit = np.where(free, np.inf, limit)
         frames, dimensions = np.nonzero(steps > limit)
         if len(frames):
             worst = np.argmax(steps[frames, dimensions] / limit[dimensions])
             step, most = steps[frames, dimensions][worst], limit[dimensions][worst]
-            detail = f"{say_dimensions(source, [dimensions[worst]])} moves by {step:.3g} in one frame (frame "
+            detail = f"{feature.names[dimensions[worst]]} moves by {step:.3g} in one frame (frame "
             detail += f"{frames[worst]} of the dataset); more than {most:.3g} is not plausible."
             episodes = np.unique(source.episode_of(frames))
-            where = f"{say_episodes(episodes)}: {feature} {say_dimensions(source, dimensions)}"
-            severity: Severity = "error" if robot is not None and feature == "state" else "warning"
+            where = f"{say_episodes(episodes)}: {feature.word} {say_dimensions(feature.names, dimensions)}"
+            certain = feature.word == "state" and feature.known[dimensions].any()
+            severity: Severity = "error" if certain else "warning"
             yield Finding(severity, source.dataset, "jumping-joint", where, detail, say_delete(source, episodes))
 
 
@@ -189,23 +189,25 @@ def _largest_plausible(steps: np.ndarray) -> np.ndarray:
 
 
 def _mismatch(source: Source, expected: Expected) -> Iterator[Finding]:
-    if source.state.shape != source.action.shape:
+    pairing, feature = pair(source, expected.robot(source)), expected.features(source)[1]
+    if not pairing.paired.any():
         return
-    robot = expected.robot(source)
-    seen = _range(source.state)
+    state = pairing.pose(source.state)
+    seen = _range(state)
     moved = np.fmax(seen, _range(source.action))
     # An idle arm sags a little below its command, and a frozen joint is a fault of its own: only what moves can tell.
-    floor = 0.01 * np.nanmax(seen) if robot is None else np.array([4 * d.step for d in robot.dimensions])
+    floor = feature.limits(4, np.full_like(seen, 0.01 * np.nanmax(seen)))
     within = np.ones(len(source.state) - 1, dtype=bool)
     within[source.ends[:-1] - 1] = False
-    apart = np.abs(source.action[:-1] - source.state[1:])[within] > 0.25 * moved
+    apart = np.abs(source.action[:-1] - state[1:])[within] > 0.25 * moved
     share = apart.mean(axis=0) * (seen > floor) if len(apart) else np.zeros_like(moved)
-    far = np.flatnonzero(expected.active(source) & (share > 0.5))
+    far = np.flatnonzero(feature.active & pairing.paired & (share > 0.5))
     if len(far):
         detail = f"The action is far from the next state in up to {share[far].max():.0%} of the frames."
         advice = "Actions are taken as absolute targets in the units of the state: check for increments, velocities, "
-        advice += "degrees against radians, or another order of the joints."
-        yield Finding("warning", source.dataset, "action-state", say_dimensions(source, far), detail, advice)
+        advice += "degrees against radians, or another order of the joints. If they are increments, give them other "
+        advice += 'names than the state\'s, or kind = "delta" in an embodiment file.'
+        yield Finding("warning", source.dataset, "action-state", say_dimensions(feature.names, far), detail, advice)
 
 
 def _short(source: Source, expected: Expected) -> Iterator[Finding]:
@@ -249,13 +251,9 @@ def _range(values: np.ndarray) -> np.ndarray:
     return np.fmax.reduce(values) - np.fmin.reduce(values)
 
 
-def _features(source: Source) -> tuple[tuple[str, np.ndarray], ...]:
-    return ("state", source.state), ("action", source.action)
-
-
 CHECKS: tuple[Callable[[Source, Expected], Iterator[Finding]], ...] = (
     _nan,
-    _own_dimensions,
+    _camera_keys,
     _robot_dimensions,
     _unlike_the_first,
     _clock,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,8 @@ import numpy as np
 
 from holdfast.core.records import Mapping, Task
 from holdfast.data.lerobot.source import Source
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.data.lesson import pair
+from holdfast.embodiments.embodiment import Dimension, Embodiment
 
 Severity = Literal["error", "warning"]
 
@@ -43,15 +44,50 @@ class Summary:
     minutes: float
     mean_length: float
     cameras: dict[str, tuple[int, int]]  # key -> height, width
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the action
+    state_names: tuple[str, ...]
 
     @classmethod
     def of(cls, source: Source) -> Summary:
         """Summarize an opened dataset."""
         frames, episodes = len(source.action), len(source.starts)
         cameras = {camera.key: (camera.height, camera.width) for camera in source.cameras}
-        minutes = frames / source.fps / 60
-        return cls(source.dataset, episodes, frames, source.fps, minutes, frames / episodes, cameras, source.names)
+        return cls(
+            source.dataset,
+            episodes,
+            frames,
+            source.fps,
+            frames / source.fps / 60,
+            frames / episodes,
+            cameras,
+            source.action_names,
+            source.state_names,
+        )
+
+
+@dataclass(frozen=True)
+class Feature:
+    """State or action of a dataset, with the embodiment's dimension for each of its own, or None where it has none."""
+
+    word: str
+    names: tuple[str, ...]
+    values: np.ndarray
+    dimensions: tuple[Dimension | None, ...]
+    arms: tuple[str, ...] | None  # those of the task; None when they are not known
+
+    @property
+    def known(self) -> np.ndarray:
+        """Mask of the dimensions that the embodiment describes."""
+        return np.array([d is not None for d in self.dimensions])
+
+    @property
+    def active(self) -> np.ndarray:
+        """Mask of the dimensions that the task moves; all of them when that is not known."""
+        return np.array([self.arms is None or d is None or d.arm in self.arms for d in self.dimensions])
+
+    def limits(self, steps: float, otherwise: np.ndarray) -> np.ndarray:
+        """So many of the embodiment's control steps for every dimension, `otherwise` where it says nothing."""
+        return np.array([o if d is None else steps * d.step for d, o in zip(self.dimensions, otherwise, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -65,16 +101,20 @@ class Expected:
     chunk: int = 16
 
     def robot(self, source: Source) -> Embodiment | None:
-        """The embodiment, if state and action of this dataset can be its."""
+        """The embodiment, if the action of this dataset can be its."""
         size = len(self.embodiment.dimensions) if self.embodiment else 0
-        return self.embodiment if source.state.shape[1] == source.action.shape[1] == size else None
+        return self.embodiment if source.action.shape[1] == size else None
 
-    def active(self, source: Source) -> np.ndarray:
-        """Mask of the dimensions the task moves; all of them when that is not known."""
-        robot = self.robot(source)
-        if robot is None or self.task is None:
-            return np.ones(source.action.shape[1], dtype=bool)
-        return robot.active(self.task.arms)
+    def features(self, source: Source) -> tuple[Feature, Feature]:
+        """State and action, each with what the embodiment says of its dimensions."""
+        robot, pairing = self.robot(source), pair(source, self.robot(source))
+        dimensions = robot.dimensions if robot else (None,) * source.action.shape[1]
+        measured = tuple(dimensions[d] if d >= 0 else None for d in pairing.commands)
+        arms = self.task.arms if self.task and robot else None
+        return (
+            Feature("state", source.state_names, source.state, measured, arms),
+            Feature("action", source.action_names, source.action, dimensions, arms),
+        )
 
 
 def say_episodes(episodes: Iterable[int]) -> str:
@@ -89,10 +129,9 @@ def say_episodes(episodes: Iterable[int]) -> str:
     return f"episode {text}" if text.isdigit() else f"episodes {text}"
 
 
-def say_dimensions(source: Source, dimensions: Iterable[int]) -> str:
+def say_dimensions(names: Sequence[str], dimensions: Iterable[int]) -> str:
     """Dimensions by name, each once."""
-    named = dict(enumerate(source.names))
-    return ", ".join(named.get(d, f"dimension {d}") for d in sorted({int(d) for d in dimensions}))
+    return ", ".join(names[d] for d in sorted({int(d) for d in dimensions}))
 
 
 def say_delete(source: Source, episodes: Iterable[int]) -> str:

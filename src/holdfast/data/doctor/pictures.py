@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, say_delete, say_episodes
-from holdfast.data.lerobot.source import IMAGES, Camera, Source
+from holdfast.data.lerobot.source import Camera, Source, camera_name
 
 FAULTS: dict[str, tuple[Severity, str, str]] = {
     "unreadable": (
@@ -112,8 +112,8 @@ def blind_cameras(source: Source, expected: Expected) -> Iterator[Finding]:
 
 def _on_resting_arm(source: Source, camera: Camera, episode: int) -> bool:
     """Whether a camera is named after an arm that rests, as right_wrist and right_joint_1 are: it may see no motion."""
-    words = set(camera.key.removeprefix(IMAGES).split("_"))
-    own = [i for i, name in enumerate(source.names) if words & set(name.split("_"))]
+    words = set(camera_name(camera.key).split("_"))
+    own = [i for i, name in enumerate(source.state_names) if words & set(name.split("_"))]
     states = source.state[source.starts[episode] : source.ends[episode], own]
     return bool(own) and float(np.ptp(states, axis=0).max()) < _RESTS
 

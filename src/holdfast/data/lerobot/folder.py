@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,16 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
+
+
+def is_image(key: str) -> bool:
+    """Whether a feature is a camera's: observation.images.NAME, or observation.image where there is one camera."""
+    return key.startswith("observation.image")
+
+
+def camera_name(key: str) -> str:
+    """What a camera is called without its prefix: `top` for observation.images.top, `image` for observation.image."""
+    return key.removeprefix(IMAGES).removeprefix("observation.")
 
 
 @dataclass(frozen=True)
@@ -74,17 +85,28 @@ def _is_depth(feature: dict[str, Any]) -> bool:
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map") or older.get("video.is_depth_map"))
 
 
-def read_names(root: Path, info: dict[str, Any]) -> tuple[str, ...]:
-    """Names of the action dimensions, invented where the recorder gave none."""
-    feature = info["features"][ACTION]
-    names = feature.get("names")
-    if isinstance(names, dict):  # older recorders nest them: {"motors": [...]}
-        names = [name for group in names.values() for name in group]
-    if not names:
-        names = [f"dimension_{i}" for i in range(feature["shape"][0])]
-    if len(names) != feature["shape"][0]:
-        raise HoldfastError(f"Dataset {root} names {len(names)} action dimensions but declares {feature['shape'][0]}.")
-    return tuple(names)
+def read_names(root: Path, info: dict[str, Any], key: str) -> tuple[str, ...] | None:
+    """Names of a feature's dimensions, or None where the recorder gave none."""
+    feature = info["features"][key]
+    names, size = tuple(_flat(feature.get("names"))), feature["shape"][0]
+    if not names or (len(names) == 1 and size > 1):  # openpi's converters name the feature instead: ["actions"]
+        return None
+    if len(names) != size:
+        what = "action" if key == ACTION else "state"
+        raise HoldfastError(f"Dataset {root} names {len(names)} {what} dimensions but declares {size}.")
+    return names
+
+
+def _flat(names: Any) -> Iterator[str]:
+    """Names in order, however a recorder nested them: [...], [[...]], {"motors": [...]}, {"delta_x": 0, ...}."""
+    if isinstance(names, dict):
+        nested = any(isinstance(value, list | dict) for value in names.values())
+        yield from _flat(list(names.values() if nested else names))
+    elif isinstance(names, list):
+        for name in names:
+            yield from _flat(name)
+    elif names is not None:
+        yield str(names)
 
 
 def read_episodes(root: Path) -> dict[str, list[Any]]:
@@ -114,14 +136,19 @@ def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def matrix(root: Path, table: pa.Table, key: str, check_values: bool) -> np.ndarray:
-    """A feature as (frames, dimensions) float32."""
+def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_values: bool) -> np.ndarray:
+    """A feature as (frames, dimensions) float32, as wide as the header declares."""
     column = table[key].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0)
     # A feature of one number is stored as plain floats, not as lists of one.
     flat = column.flatten() if pa.types.is_nested(column.type) else column
     values = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
+    declared = info["features"][key]["shape"][0]
+    if values.shape[1] != declared:
+        raise HoldfastError(
+            f"Dataset {root} declares {declared} dimensions of {key}, its tables hold {values.shape[1]}."
+        )
     if check_values and not np.isfinite(values).all():
         row, dimension = np.argwhere(~np.isfinite(values))[0]
         raise HoldfastError(

@@ -1,4 +1,4 @@
-"""The only door to a dataset: opens LeRobot v3 folders (or hub ids), checks them, and logs that they were opened.
+"""Opens LeRobot v3 datasets, folders or hub ids, and checks them; nothing else in the project does.
 
 Numbers and videos are read straight from the documented layout, because importing LeRobot costs a quarter of a minute.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from holdfast.data.lerobot.folder import (
     IMAGES,
     STATE,
     Camera,
+    camera_name,
+    is_image,
     matrix,
     read_cameras,
     read_episodes,
@@ -37,17 +39,22 @@ _ENDS = 2**16  # bytes of a video, at its beginning and its end, that count for 
 
 type Opened = Callable[[str, Path], None]  # is told a dataset's name and folder
 
-__all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "open_source"]
+__all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "camera_name", "is_image", "open_source"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """One dataset, opened. Frames are numbered through all its episodes; episode e is starts[e]..ends[e]-1."""
+    """One dataset, opened. Frames are numbered through all its episodes; episode e is starts[e]..ends[e]-1.
+
+    `state_places` has, for every action dimension, the state dimension that was recorded under the same name, or -1.
+    """
 
     dataset: str
     root: Path
     fps: float
-    names: tuple[str, ...]
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    state_places: tuple[int, ...]
     cameras: tuple[Camera, ...]
     state: np.ndarray  # (frames, dimensions) float32
     action: np.ndarray
@@ -74,6 +81,12 @@ class Source:
     def fingerprint(self) -> str:
         """SHA-256 of what the dataset holds."""
         return fingerprint(self.root)
+
+    def with_numbers(self, state: np.ndarray, action: np.ndarray) -> Self:
+        """The same dataset, its numbers read from elsewhere. Its fingerprint is not computed again."""
+        other = replace(self, state=state, action=action)
+        other.__dict__["fingerprint"] = self.fingerprint
+        return other
 
     @property
     def raw(self) -> Source:
@@ -102,7 +115,7 @@ class Source:
     def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
         """The video file that shows an episode and the second at which it begins; None where images are stored.
 
-        The camera may be another source's of the same key, which need not be stored alike.
+        The camera may be another source's of the same key, which may store its images differently.
         """
         if self.info["features"][camera.key]["dtype"] != "video":
             return None
@@ -137,7 +150,7 @@ class Source:
         from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
         metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
-        metadata.features[ACTION]["names"] = list(self.names)  # flat, also where the recorder nested them
+        metadata.features[ACTION]["names"] = list(self.action_names)  # flat, also where the recorder nested them
         return metadata
 
 
@@ -152,10 +165,9 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
         opened(dataset, root)
     info = read_info(root)
     cameras = read_cameras(root, info)
-    names = read_names(root, info)
     episodes = read_episodes(root)
     table = read_tables(root, [STATE, ACTION, "timestamp", "episode_index"])
-    state, action = (matrix(root, table, key, check_values) for key in (STATE, ACTION))
+    state, action = (matrix(root, info, table, key, check_values) for key in (STATE, ACTION))
     starts = np.asarray(episodes["dataset_from_index"], dtype=np.int64)
     ends = np.asarray(episodes["dataset_to_index"], dtype=np.int64)
     whole = len(ends) and starts[0] == 0 and ends[-1] == len(action) and (starts[1:] == ends[:-1]).all()
@@ -166,9 +178,25 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
             "Was recording interrupted before finalize()? Record it again or delete the broken episode."
         )
     timestamps = table["timestamp"].to_numpy()
-    source = Source(dataset, root, info["fps"], names, cameras, state, action, timestamps, starts, ends, info, episodes)
+    names = _names(root, info)
+    source = Source(
+        dataset, root, info["fps"], *names, cameras, state, action, timestamps, starts, ends, info, episodes
+    )
     _check_videos(source)
     return source
+
+
+def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
+    """Names of state and action, and for every action dimension the state dimension of the same name, or -1.
+
+    Where the recorder gave no names they are invented, and nothing is known of what belongs together.
+    """
+    state, action = (read_names(root, info, key) for key in (STATE, ACTION))
+    sizes = {key: info["features"][key]["shape"][0] for key in (STATE, ACTION)}
+    action_names = action or tuple(f"dimension_{i}" for i in range(sizes[ACTION]))
+    invented = action_names if sizes[STATE] == sizes[ACTION] else tuple(f"dimension_{i}" for i in range(sizes[STATE]))
+    places = [state.index(name) if state and action and name in state else -1 for name in action_names]
+    return state or invented, action_names, tuple(places)
 
 
 def fingerprint(root: Path) -> str:

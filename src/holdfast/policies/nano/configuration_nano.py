@@ -49,6 +49,8 @@ class NanoConfig(PreTrainedConfig):
     use_relative_actions: bool = True
     relative_exclude_joints: list[str] = field(default_factory=lambda: ["gripper"])
     action_feature_names: list[str] | None = None
+    # The state dimension of every action dimension, -1 for none; not given where both have the same dimensions.
+    relative_to: list[int] | None = None
 
     normalization_mapping: dict[str, NormalizationMode] = field(
         default_factory=lambda: {
@@ -118,7 +120,8 @@ class NanoConfig(PreTrainedConfig):
             self._validate_relative_actions(self.robot_state_feature.shape[0], self.action_feature.shape[0])
 
     def _validate_relative_actions(self, state_dim: int, action_dim: int) -> None:
-        if state_dim < action_dim:
+        places = self.relative_to or range(action_dim)
+        if len(places) != action_dim or max(places) >= state_dim:
             raise HoldfastError(
                 f"Relative actions need a state for every action dimension, got {state_dim} for {action_dim}. "
                 "Set use_relative_actions=false."
@@ -129,14 +132,6 @@ class NanoConfig(PreTrainedConfig):
                 f"relative_exclude_joints={self.relative_exclude_joints} needs the names of all {action_dim} action "
                 f"dimensions, got action_feature_names={names}. Name them, or set relative_exclude_joints=[]."
             )
-
-    def relative_dimensions(self, action_dim: int) -> list[bool]:
-        """Tell for each action dimension whether it is relative, by the rule of LeRobot's relative-action step."""
-        if not self.use_relative_actions:
-            return [False] * action_dim
-        absolute = [token.lower() for token in self.relative_exclude_joints if token]
-        names = self.action_feature_names or [""] * action_dim
-        return [not any(token in name.lower() for token in absolute) for name in names]
 
     @property
     def observation_delta_indices(self) -> None:

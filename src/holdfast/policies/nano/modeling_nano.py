@@ -19,6 +19,7 @@ from holdfast.policies.cuda_graphs import CudaGraphs
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import NanoNetwork
 from holdfast.policies.pipelines import mean_of_real
+from holdfast.policies.relative import relative_dimensions
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
@@ -69,7 +70,9 @@ class NanoPolicy(PreTrainedPolicy):
         # Sorted: a dataset that lists its cameras in another order must not permute them.
         self.cameras = sorted(config.image_features)
         self.action_dim: int = config.action_feature.shape[0]
-        self.relative = config.relative_dimensions(self.action_dim)
+        names = config.action_feature_names or [""] * self.action_dim
+        self.relative = relative_dimensions(config, names).tolist()
+        self.paired = [max(place, 0) for place in config.relative_to or range(self.action_dim)]  # states to count from
         self.network = NanoNetwork(config, len(self.cameras), config.robot_state_feature.shape[0], self.action_dim)
         self.register_buffer("anchor_scale", torch.zeros(self.action_dim))
         stats = kwargs.get("dataset_stats") or {}
@@ -114,7 +117,7 @@ class NanoPolicy(PreTrainedPolicy):
             action_q99: Upper quantile of the (relative) actions [action_dim].
         """
         if any(self.relative):
-            ratio = quantile_range(state_q01, state_q99)[: self.action_dim] / quantile_range(action_q01, action_q99)
+            ratio = quantile_range(state_q01, state_q99)[self.paired] / quantile_range(action_q01, action_q99)
             self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
 
     def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
@@ -187,7 +190,7 @@ class NanoPolicy(PreTrainedPolicy):
         action, anchor = self._queue.popleft()
         if not any(self.relative):
             return action
-        return action + (anchor - state)[:, : self.action_dim] * self.anchor_scale
+        return action + (anchor - state)[:, self.paired] * self.anchor_scale
 
     def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Images of all cameras [B, cameras, 3, S, S] in [-1, 1], the state, tokens, and which of them are words."""

@@ -1,4 +1,4 @@
-"""The network of `nano`: what is seen, felt and said becomes a context, under which noise flows to actions.
+"""The network of `nano`: images, proprioception and instruction become a context for flow matching over actions.
 
 Plain and small on purpose. Convolutions read the images, because from few demonstrations their locality is worth more
 than the freedom of patches. Tokens of all cameras, the instruction and the proprioception meet in a transformer
@@ -223,12 +223,12 @@ class NanoNetwork(nn.Module):
         return Context([layer.attend_context.memorize(x) for layer in layers])
 
     def velocity(self, context: Context, actions: Tensor, time: Tensor, padded: Tensor | None = None) -> Tensor:
-        """Tell where noisy actions flow.
+        """Predict the velocity of noisy actions.
 
         Args:
             context: What `encode` returned for B observations.
-            actions: Normalized actions on their way from noise [B * draws, chunk, action_dim].
-            time: How far on their way, 0 (noise) to 1 (actions) [B * draws].
+            actions: Normalized actions mixed with noise [B * draws, chunk, action_dim].
+            time: From 0 (noise) to 1 (actions) [B * draws].
             padded: Steps behind the end of an episode [B * draws, chunk], which the others must not look at.
 
         Returns:

@@ -37,6 +37,8 @@ class Pi05FastConfig(PreTrainedConfig):
     use_relative_actions: bool = False
     relative_exclude_joints: list[str] = field(default_factory=lambda: ["gripper"])
     action_feature_names: list[str] | None = None
+    # The state dimension of every action dimension, -1 for none; not given where both have the same dimensions.
+    relative_to: list[int] | None = None
 
     # Above 0, the weights are frozen and only adapters of this rank learn, beside every layer's matrices.
     lora_rank: int = 0

@@ -59,6 +59,8 @@ def write_stock(folder: Path, output: Path) -> None:
         raise HoldfastError(
             f"{folder} holds a policy of type {config.type!r}, not {OURS}: stock LeRobot reads it as is."
         )
+    if config.relative_to is not None:
+        raise HoldfastError(f"{folder} pairs states and actions by name, which stock pi05 cannot: it goes by position.")
     if not config.state_in_prompt:
         raise HoldfastError(
             f"{folder} was trained without the state in its prompt (--policy.state_in_prompt=false). LeRobot's pi05 "

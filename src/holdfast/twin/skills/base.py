@@ -145,13 +145,13 @@ def lay_out(episodes: Sequence[Episode], every: int) -> Experience:
 
 def measure(episodes: Sequence[Episode], adapter: Adapter) -> Space:
     """Quantiles of everything the playground shows, each at least the usual share of the declared range."""
-    layout, horizon = adapter.layout, adapter.layout.horizon
+    layout, chunk = adapter.layout, adapter.layout.chunk
     running = {STATE: RunningStats(), ACTION: RunningStats()}
     for episode in episodes:
         running[STATE].update(episode.states)
-        for delta in range(horizon):
+        for delta in range(chunk):
             ahead = episode.actions[delta:]
             running[ACTION].update(ahead - np.where(layout.relative, episode.states[: len(ahead)], 0))
     measured = Space(running[STATE].finish(), running[ACTION].finish())
-    declared = calibrated_space(ROBOT, layout.relative, horizon)
-    return widen(measured, declared, ROBOT.names, NormConfig().floor)
+    declared = calibrated_space(ROBOT, layout.relative, chunk)
+    return widen(measured, declared, {STATE: ROBOT.names, ACTION: ROBOT.names}, NormConfig().floor)
