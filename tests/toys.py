@@ -67,3 +67,12 @@ def numbers_stream(folder, names=("one", "two"), embodiment=None):
     file = folder / "stream.toml"
     file.write_text("\n".join(lines) + "\n")
     return file
+
+
+def candidates(task, lengths, seed=0, **more):
+    """Episodes of given lengths to choose from, all alike."""
+    from holdfast.replay.selection import Candidates
+
+    ends = np.cumsum(lengths)
+    values = np.zeros((sum(lengths), 2))
+    return Candidates(task, seed, **({"state": values, "action": values} | more), starts=ends - lengths, ends=ends)

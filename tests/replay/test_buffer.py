@@ -2,15 +2,17 @@ import json
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toys import candidates
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
 from holdfast.replay import buffer as buffers
 from holdfast.replay.buffer import Buffer, quota
-from holdfast.replay.selection import SELECTIONS
+from holdfast.replay.selection import SELECTIONS, Selection
 
 NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
 
@@ -19,7 +21,7 @@ def history(sizes, ratio=0.2, seed=42, names=NAMES):
     """The buffer after every stage of a stream whose tasks have `sizes` episodes."""
     found, buffer = [], Buffer(ratio)
     for name, size in zip(names, sizes, strict=False):
-        buffer = buffer.after_stage(name, f"print of {name}", [30] * size, "random", seed)
+        buffer = buffer.after_stage(candidates(name, [30] * size, seed), f"print of {name}", "random")
         found.append(buffer)
     return found
 
@@ -115,7 +117,7 @@ def test_the_picks_are_spread_over_the_dataset():
 
 def test_a_stage_that_is_repeated_finds_what_it_found_before():
     before = history([500, 500])[-1]
-    again = [before.after_stage("push_box", "f", [30] * 100, "random", 42) for _ in range(2)]
+    again = [before.after_stage(candidates("push_box", [30] * 100, 42), "f", "random") for _ in range(2)]
     assert again[0] == again[1]
     assert counts(before) == [50, 50]
 
@@ -132,26 +134,26 @@ def test_json_round_trip():
     buffer = history([500, 300, 200])[-1]
     back = from_json(Buffer, json.loads(json.dumps(to_json(buffer))), "buffer.json")
     assert back == buffer
-    grown = [b.after_stage("push_box", "f", [30] * 100, "random", 42) for b in (buffer, back)]
+    grown = [b.after_stage(candidates("push_box", [30] * 100, 42), "f", "random") for b in (buffer, back)]
     assert grown[0] == grown[1]
 
 
 def test_an_unknown_selection_is_refused():
     with pytest.raises(HoldfastError, match="Did you mean 'random'"):
-        Buffer(0.2).after_stage("a", "f", [1, 2], "ramdom", 0)
+        Buffer(0.2).after_stage(candidates("a", [1, 2], 0), "f", "ramdom")
 
 
 @pytest.mark.parametrize("ranking", [(0, 1), (0, 1, 1), (0, 1, 2, 3), (1, 2, 3), ()])
 def test_a_selection_that_does_not_rank_every_episode_once_is_refused(monkeypatch, ranking):
-    monkeypatch.setitem(SELECTIONS, "mine", lambda task, lengths, seed: ranking)
+    monkeypatch.setitem(SELECTIONS, "mine", Selection(lambda candidates: ranking))
     with pytest.raises(HoldfastError, match="'mine' must rank every episode of 'a' once"):
-        Buffer(0.2).after_stage("a", "f", [5, 5, 5], "mine", 0)
+        Buffer(0.2).after_stage(candidates("a", [5, 5, 5], 0), "f", "mine")
 
 
 def test_another_selection_decides_what_is_kept_and_stays_nested(monkeypatch):
-    longest = lambda task, lengths, seed: tuple(sorted(range(len(lengths)), key=lambda e: -lengths[e]))  # noqa: E731
+    longest = Selection(lambda found: tuple(int(e) for e in np.argsort(-found.lengths)))
     monkeypatch.setitem(buffers.SELECTIONS, "longest", longest)
-    first = Buffer(0.5).after_stage("a", "f", [3, 9, 1, 7], "longest", 0)
-    second = first.after_stage("b", "f", [1, 2, 3, 4], "longest", 0)
+    first = Buffer(0.5).after_stage(candidates("a", [3, 9, 1, 7], 0), "f", "longest")
+    second = first.after_stage(candidates("b", [1, 2, 3, 4], 0), "f", "longest")
     assert first.of("a").episodes == (1, 3)
     assert (second.of("a").episodes, second.of("b").episodes) == ((1,), (3,))

@@ -1,4 +1,5 @@
 from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError
-from holdfast.replay.schedule import exact, is_replay, replay_steps, shares, stage_steps
+from holdfast.replay.schedule import exact, is_replay, replay_rows, replay_steps, replayed_rows, shares, stage_steps
 
 GROUPS = {"a": "single", "b": "single", "c": "single", "d": "bimanual", "e": "bimanual"}
 TASKS = tuple(GROUPS)
@@ -158,3 +159,33 @@ def test_weights_that_sum_to_nothing_are_refused(weights):
 def test_an_unknown_share_is_refused():
     with pytest.raises(HoldfastError, match="Did you mean 'frames'"):
         split("frame")
+
+
+def rows(steps, frequency, batch_size, mix="row", seed=42, stage=2):
+    return [replayed_rows(seed, stage, step, steps, frequency, batch_size, mix, "plain") for step in range(steps)]
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 400), st.integers(0, 99), st.integers(1, 130))
+def test_with_row_mixing_every_batch_has_its_share_and_the_total_is_exact(steps, hundredths, batch_size):
+    frequency = hundredths / 100
+    found, share = rows(steps, frequency, batch_size), Fraction(hundredths, 100) * batch_size
+    assert sum(found) == replay_rows(steps, frequency, batch_size) == round(share * steps)
+    assert set(found) <= {floor(share), ceil(share)}
+
+
+def test_row_mixing_spreads_the_odd_rows_over_the_stage():
+    assert rows(10, 0.3, 8) == [2, 2, 3, 2, 3, 2, 2, 3, 2, 3]
+    assert sum(rows(5000, 0.2, 128)) == 128_000
+    assert rows(3, 0.0, 8) == [0, 0, 0]
+
+
+def test_step_mixing_is_the_papers_whole_batch_by_the_coin():
+    found = rows(500, 0.2, 16, mix="step")
+    assert found == [16 * is_replay(42, 2, step, 500, 0.2) for step in range(500)]
+    assert set(found) == {0, 16}
+
+
+def test_an_unknown_mix_is_refused():
+    with pytest.raises(HoldfastError, match="Unknown replay mix 'rows'"):
+        rows(2, 0.5, 4, mix="rows")

@@ -10,7 +10,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from toys import TASKS, TINY, stream_text
+from toys import TASKS, TINY, candidates, stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
@@ -218,12 +218,14 @@ def test_a_damaged_copy_stops_the_run_before_its_first_step(toy, capsys):
 
 def test_a_damaged_copy_is_not_shrunk_into_a_sound_one(toy):
     memory, source = EpisodeStore(toy / "run"), open_source(str(toy / "reach"))
-    buffer = Buffer(0.7).after_stage("reach", source.fingerprint, source.lengths, "random", 0)
+    buffer = Buffer(0.7).after_stage(candidates("reach", source.lengths, 0), source.fingerprint, "random")
     memory.settle(buffer, source, lambda kept, folder: "copy")
     flip_a_bit(next((toy / "run" / "buffer" / "reach").rglob("*.mp4")))
     lift = open_source(str(toy / "lift"))
     with pytest.raises(HoldfastError, match=r"copy of task 'reach'.*reach/2, is damaged"):
-        memory.settle(buffer.after_stage("lift", "f", lift.lengths, "random", 0), lift, lambda kept, folder: "copy")
+        memory.settle(
+            buffer.after_stage(candidates("lift", lift.lengths, 0), "f", "random"), lift, lambda kept, folder: "copy"
+        )
 
 
 def test_a_copy_that_is_gone_is_named(tmp_path):

@@ -6,15 +6,17 @@ import sys
 import pytest
 import yaml
 
+from toys import candidates
 from holdfast.core.errors import HoldfastError
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Normalization, Space
 from holdfast.replay.buffer import Buffer
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.json_records import to_json
+from holdfast.replay.config import ReplayConfig
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.settings import FREE
-from holdfast.train.config import LogConfig, ReplayConfig, TrainConfig
+from holdfast.train.config import LogConfig, TrainConfig
 from holdfast.train.log import MetricsLog
 from holdfast.core.records import Stage
 from holdfast.runs.folder import RunFolder
@@ -86,6 +88,15 @@ def test_a_setting_that_was_not_there_before_is_a_change(run):
     run.begin(old, TASKS, None)
     with pytest.raises(HoldfastError, match="idle was None, now 'hold'"):
         run.begin(settings(), TASKS, None)
+
+
+def test_a_run_begun_before_methods_had_options_and_batches_were_mixed_goes_on(run):
+    old = settings()
+    del old["method_options"], old["replay"]["mix"]
+    run.begin(old, TASKS, None)
+    run.begin(settings(), TASKS, None)
+    with pytest.raises(HoldfastError, match="replay.mix was 'step', now 'row'"):
+        run.begin(settings(replay=ReplayConfig(mix="row")), TASKS, None)
 
 
 def test_a_setting_that_is_gone_is_a_change(run):
@@ -186,7 +197,7 @@ STATS = Stats((0.0,), (1.0,), (0.5,), (0.3,), (0.0,), (1.0,), 9)
 def finish(run, stage=STAGE):
     """Write the final checkpoint of a stage, as the engine does."""
     known = Normalization("per-task").with_task("hang_cup", Space(STATS, STATS))
-    buffer = Buffer(0.2).after_stage("hang_cup", "f", [5] * 20, "random", 1)
+    buffer = Buffer(0.2).after_stage(candidates("hang_cup", [5] * 20, 1), "f", "random")
 
     def fill(folder):
         for name, value in (("normalization", known.to_json()), ("buffer", to_json(buffer)), ("schema", {"fps": 30})):

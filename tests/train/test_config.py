@@ -6,13 +6,13 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.data.cache.config import CacheConfig
+from holdfast.norm.config import NormConfig
 from holdfast.policies.config import AugmentConfig
+from holdfast.replay.config import ReplayConfig
 from holdfast.train.config import (
     CheckpointConfig,
     LogConfig,
-    NormConfig,
     OptimConfig,
-    ReplayConfig,
     TrainConfig,
 )
 
@@ -31,6 +31,7 @@ BAD = {
     "replay.frequency": (-0.1, 1, 1.5, NAN),
     "replay.share": ("", "equally", "Equal"),
     "replay.coin": ("", "fair"),
+    "replay.mix": ("", "rows"),
     "replay.selection": ("", "best"),
     "replay.store": ("", "copies"),
     "replay.weights": ({"single": 0}, {"single": 1.0, "bimanual": -2.0}, {"single": NAN}),
@@ -72,6 +73,7 @@ GOOD = {
     "replay.frequency": (0, 0.99),
     "replay.share": ("equal", "group", "frames"),
     "replay.coin": ("plain", "stratified"),
+    "replay.mix": ("step", "row"),
     "replay.store": ("reference", "copy"),
     "replay.weights": ({}, {"mine": 0.1}),
     "norm.strategy": ("per-task", "frozen-first", "mixed", "calibrated"),
@@ -121,7 +123,7 @@ def test_a_value_on_the_edge_is_accepted(flag, value):
 def test_every_field_with_a_limited_range_is_tested_here():
     free = {
         "norm.allow", "norm.stats", "cache.root", "log.tensorboard", "log.wandb", "stream", "output", "data_root",
-        "tasks", "policy",
+        "tasks", "policy", "method_options",
         "device", "dry_run", "json", *SECTIONS,
     }  # fmt: skip
     flags = {f.name for f in dataclasses.fields(TrainConfig)}

@@ -68,8 +68,8 @@ class Small(torch.nn.Module):
         return Loss((self.used * batch["x"]).mean(), batch["x"], active)
 
 
-def objective(adapter):
-    made = parallel.Objective(adapter, TrainConfig(stream="any"), "cuda", ALONE)
+def objective(adapter, extra=None):
+    made = parallel.Objective(adapter, TrainConfig(stream="any"), "cuda", ALONE, extra)
     made._device, made._bf16 = "cpu", False
     assert made._graphed
     return made
@@ -88,6 +88,20 @@ def test_gradients_of_the_graph_are_put_back_after_they_were_cleared():
     adapter.zero_grad(set_to_none=True)
     learn(made, torch.tensor([2.0, 3.0]))
     assert adapter.used.grad is written
+
+
+def test_a_methods_term_is_captured_with_the_loss_and_sees_nothing_but_tensors():
+    adapter, seen = Small(), []
+
+    def extra(batch, loss, policy):
+        seen.append((set(batch), float(loss.total.detach())))
+        return 3 * policy.used.square() + policy.idle
+
+    loss = learn(objective(adapter, extra), torch.tensor([1.0, 3.0]), 0.5)
+    assert (float(loss.total), float(loss.extra)) == (0.5 * (2 + 4), 0.5 * 4)
+    assert (float(adapter.used.grad), float(adapter.idle.grad)) == (0.5 * (2 + 6), 0.5)
+    assert seen == [({"x"}, 2.0)] * (WARMUP + 1)
+    assert not loss.extra.requires_grad
 
 
 def test_graphs_are_freed_with_their_owner():

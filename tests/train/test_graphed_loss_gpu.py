@@ -1,6 +1,7 @@
 """On a GPU, nano runs as CUDA graphs: training and answers are to the bit those of kernels launched one by one."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from torch.testing import assert_close
 
 from holdfast.data.lerobot.source import IMAGES
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.methods.ewc import Ewc
+from holdfast.methods.state import MethodState
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 from holdfast.policies import transforms
@@ -39,12 +42,12 @@ def batch_of(seed):
     return {**batch, "task": [f"Do the {'first' if seed % 2 else 'second'} thing."] * ROWS}
 
 
-def steps(adapter: Adapter, count: int, mask: bool) -> tuple[TrainingState, list[float]]:
+def steps(adapter: Adapter, count: int, mask: bool, extra=None) -> tuple[TrainingState, list[float]]:
     unit = Stats.from_range(-np.ones(len(NAMES)), np.ones(len(NAMES)))
     preprocess = transforms.build_training(adapter.config, [Space(unit, unit)] * 2)
     config = TrainConfig(stream="any", batch_size=ROWS, steps=10, optim=OptimConfig(lr=1e-3), augment=AugmentConfig())
     active = np.arange(28).reshape(2, 14) % 3 > 0 if mask else None
-    step = Stepper(config, adapter, preprocess, active, 1, 10, "cuda")
+    step = Stepper(config, adapter, preprocess, active, 1, 10, "cuda", extra=extra)
     state = TrainingState(adapter.policy.train(), config.optim)
     losses = []
     for number in range(count):
@@ -64,6 +67,28 @@ def test_graphed_steps_are_steps(adapter, mask, monkeypatch):
     assert len(set(found)) == len(found)
     for name, weight in played.parameters.items():
         assert_close(weight, stepped.parameters[name], rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_a_methods_term_is_captured_too(adapter, monkeypatch):
+    """What a method keeps is read where it lies; its term follows the weights from step to step."""
+    method = Ewc(strength=1e3)
+    draw = torch.Generator(device="cuda").manual_seed(1)
+    kept = MethodState(
+        {
+            name: torch.rand(shape, generator=draw, device="cuda") * 1e-2
+            for name, shape in method.kept_shapes(adapter.policy).items()
+        }
+    )
+    extra = partial(method.extra_loss, kept=kept)
+    plain, other = copy.deepcopy(adapter.policy), copy.deepcopy(adapter.policy)
+    played, found = steps(adapter, 6, False, extra)
+    monkeypatch.setattr(Adapter, "cuda_graphable", False)
+    stepped, expected = steps(Adapter(plain, NAMES), 6, False, extra)
+    assert_close(found, expected, rtol=1e-4, atol=0)
+    without, _ = steps(Adapter(other, NAMES), 6, False)
+    for name, weight in played.parameters.items():
+        assert_close(weight, stepped.parameters[name], rtol=0, atol=1e-5)
+    assert any(not torch.equal(w, without.parameters[name]) for name, w in played.parameters.items())
 
 
 def test_capturing_draws_nothing(adapter):

@@ -134,7 +134,7 @@ def assert_close(run, other, stages, limit=1e-5):
     """Same steps, samples and losses, and nearly the same averaged weights."""
     for stage in stages:
         ours, theirs = lines(run, stage), lines(other, stage)
-        for key in ("step", "samples", "replay_steps"):
+        for key in ("step", "samples", "replay_steps", "replay_samples"):
             assert [line[key] for line in ours] == [line[key] for line in theirs]
         for line, wanted in zip(ours, theirs, strict=True):
             assert line["loss"] == pytest.approx(wanted["loss"], abs=limit)
@@ -245,6 +245,31 @@ def test_a_rank_killed_in_a_step_is_started_again_and_ends_as_if_undisturbed(toy
         found, wanted = (weights(folder, stage) for folder in (toy / f"killed-{parallel}", undisturbed))
         assert lines(toy / f"killed-{parallel}", stage) == lines(undisturbed, stage)
         assert all(torch.equal(value, wanted[name]) for name, value in found.items())
+
+
+def test_a_method_that_adds_to_the_loss_does_so_once_on_two_ranks(toy):
+    method = ("--method=ewc", "--method.samples=4", "--method.strength=1e5")
+    run, _ = in_two(toy, "ewc-ddp", *method)
+    assert_close(run, alone(toy, "ewc-one", *method), ["01-reach", "02-lift"], limit=1e-4)
+    assert all(line["extra_loss"] > 0 for line in lines(run, "02-lift")[1:])
+
+
+@pytest.mark.parametrize("flag", ["--method=ewc", "--replay.selection=hard"])
+def test_what_needs_the_whole_policy_is_refused_before_its_weights_are_split(toy, flag):
+    _, said = in_two(toy, "never", "--parallel=fsdp", flag, code=2)
+    assert f"{flag} needs the whole policy on one rank" in " ".join(said[0].split())
+    assert not (toy / "never").exists()
+
+
+def test_rows_of_a_batch_are_replayed_alike_on_two_ranks(toy):
+    rows = ("--replay.mix=row", "--replay.frequency=0.3")
+    run, _ = in_two(toy, "rows-ddp", *rows)
+    assert_close(run, alone(toy, "rows-one", *rows), ["01-reach", "02-lift"])
+    found = lines(run, "02-lift")
+    assert len(found) == 28
+    assert {line["replay_samples"] for line in found} == {2, 3}
+    assert sum(line["replay_samples"] for line in found) == sum(line["samples"]["reach"] for line in found) == 67
+    assert all(line["replay_samples"] == line["samples"]["reach"] for line in found)
 
 
 def test_an_error_of_the_first_rank_ends_all_with_one_message(toy):

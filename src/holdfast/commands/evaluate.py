@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 def show(run: Run, matrix: Matrix, console: Console) -> None:
     """Print what a run's trials amount to."""
-    if run.method not in ("joint", "finetune"):
+    if run.arrangement == "stream":
         print_metrics(matrix)
         return
     last = len(run.tasks)

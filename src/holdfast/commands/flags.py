@@ -5,29 +5,37 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.methods import METHODS
+
+COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     """Parse draccus flags into a config, with dashes or underscores, bare switches, and errors in one line.
 
     Flags `--policy.NAME` that the config does not declare are collected in `policy.options`: LeRobot's own parser
-    knows them, and importing it for `--help` would take a quarter of a minute.
+    knows them, and importing it for `--help` would take a quarter of a minute. Flags `--method.NAME` are collected in
+    `method_options`, which the config checks against the method.
     """
     if any(word in ("-h", "--help") for word in argv):
-        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}")
+        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}\n{_methods()}")
         raise SystemExit(0)
     import draccus
 
-    known, options = _split(argv, config)
+    known, collected = _split(argv, config)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            parsed = draccus.parse(config, args=known, prog=f"holdfast {command}")
+            parsed: Any = draccus.parse(config, args=known, prog=f"holdfast {command}")
+            if collected["policy"]:
+                parsed = replace(parsed, policy=replace(parsed.policy, options=collected["policy"]))
+            if collected["method"]:
+                parsed = replace(parsed, method_options=collected["method"])
     except SystemExit:  # argparse inside draccus
         reason = complaint.getvalue().strip().split("\n")[-1].removeprefix(f"holdfast {command}: error: ")
         raise HoldfastError(f"{reason}. `holdfast {command} --help` lists the flags.") from None
@@ -37,15 +45,14 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
         cause = error.__cause__ if isinstance(error.__cause__, HoldfastError) else error
         reason = " ".join(str(cause).split())
         raise HoldfastError(reason if cause is not error else f"{reason} (`holdfast {command} --help`)") from None
-    if options:
-        object.__setattr__(parsed.policy, "options", options)
     return parsed
 
 
-def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, str]]:
+def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The flags that the config declares, and those that it leaves to the policy and to the method."""
     switches = {f.name for f in fields(config) if f.type in (bool, "bool")}
     known: list[str] = []
-    options: dict[str, str] = {}
+    collected: dict[str, dict[str, str]] = {"policy": {}, "method": {}}
     words = iter(argv)
     for word in words:
         if not word.startswith("--"):
@@ -55,26 +62,48 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, str
         name = name.replace("-", "_")
         if name in switches and not equals:
             known.append(f"--{name}=true")
-        elif name.startswith("policy.") and name not in ("policy.type", "policy.path"):
-            options[name.removeprefix("policy.")] = value if equals else next(words, "")
+        elif name.partition(".")[0] in collected and "." in name and name not in ("policy.type", "policy.path"):
+            owner, _, option = name.partition(".")
+            collected[owner][option] = value if equals else next(words, "")
         else:
             known.append(f"--{name}={value}" if equals else f"--{name}")
-    return known, options
+    return known, collected
+
+
+def _methods() -> str:
+    """Every method with its options."""
+    lines = ["--method: chooses one of these, each with options of its own"]
+    for name, method in METHODS.items():
+        lines += [f"  {name}: {(method.__doc__ or '').strip().splitlines()[0]}", *_lines(method, "method.", 4)]
+    return "\n".join(lines)
 
 
 def _help(config: type[Any], prefix: str = "") -> str:
     """One line per flag with its default, under the comment that stands above the field in the source."""
     title = (config.__doc__ or "").strip()
-    lines, groups = [f"{prefix.rstrip('.') or 'what to train'}: {title}"], []
-    notes = _comments(config)
-    for item in fields(config):
-        default = item.default_factory() if item.default_factory is not MISSING else item.default
-        if is_dataclass(default):
-            groups.append(_help(type(default), f"{prefix}{item.name}."))
-        elif item.name != "options":
-            lines.append(f"  --{prefix}{item.name}={_shown(default)}")
-            lines.extend(wrap(notes.get(item.name, ""), 112, initial_indent="      ", subsequent_indent="      "))
+    lines = [f"{prefix.rstrip('.') or 'what to train'}: {title}", *_lines(config, prefix, 2)]
+    groups = [
+        _help(type(default), f"{prefix}{item.name}.")
+        for item in fields(config)
+        if is_dataclass(default := _default(item))
+    ]
     return "\n".join([*lines, ""]) + "\n" + "\n".join(groups)
+
+
+def _lines(config: type[Any], prefix: str, indent: int) -> list[str]:
+    """The lines of a config's own flags."""
+    lines, notes = [], _comments(config)
+    for item in fields(config):
+        default = _default(item)
+        if not is_dataclass(default) and item.name not in COLLECTED:
+            lines.append(f"{' ' * indent}--{prefix}{item.name}={_shown(default)}")
+            space = " " * (indent + 4)
+            lines.extend(wrap(notes.get(item.name, ""), 112, initial_indent=space, subsequent_indent=space))
+    return lines
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
 def _shown(default: Any) -> str:

@@ -25,6 +25,8 @@ examples:
   holdfast train --stream=single_arm --data_root=data --method=sequential
   holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
   holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group
+  holdfast train --stream=kitchen.toml --replay.mix=row             old and new samples in every batch
+  holdfast train --stream=kitchen.toml --method=ewc --method.strength=1000
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
 A stream file lists your tasks in order:

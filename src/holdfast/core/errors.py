@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any, get_args
 
 
 class HoldfastError(Exception):
@@ -17,3 +18,15 @@ def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:
     close = get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return HoldfastError(f"Unknown {kind} {str(value)!r}.{hint} Valid: {', '.join(names) or 'none'}.")
+
+
+def require(ok: bool, flag: str, value: object, wanted: str) -> None:
+    """Refuse the value of a flag that is not what is wanted."""
+    if not ok:
+        raise HoldfastError(f"--{flag} must be {wanted}, got {value}.")
+
+
+def require_choice(flag: str, value: object, choices: Any) -> None:
+    """Refuse the value of a flag that is none of a `Literal`'s."""
+    if value not in get_args(choices):
+        raise unknown(f"--{flag}", value, get_args(choices))

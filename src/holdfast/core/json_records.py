@@ -7,6 +7,7 @@ the ones a `Literal` lists. The error names the file, the field and the value.
 from __future__ import annotations
 
 import json
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -16,8 +17,8 @@ from holdfast.core.errors import HoldfastError
 
 def to_json(record: Any) -> Any:
     """A record as plain values: dictionaries, lists, text, numbers."""
-    if hasattr(record, "__dataclass_fields__"):
-        return {name: to_json(getattr(record, name)) for name in record.__dataclass_fields__}
+    if is_dataclass(record):
+        return {item.name: to_json(getattr(record, item.name)) for item in fields(record)}
     if isinstance(record, dict):
         return {str(key): to_json(value) for key, value in record.items()}
     return [to_json(value) for value in record] if isinstance(record, list | tuple) else record

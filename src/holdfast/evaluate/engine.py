@@ -89,8 +89,11 @@ def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
     own = run.arranged(trials.matrix(run.names))
     if baseline is None:
         return own
-    if baseline.method != "finetune":
-        raise HoldfastError(f"--baseline {baseline.path} was trained with {baseline.method!r}, not with 'finetune'.")
+    if baseline.arrangement != "alone":
+        raise HoldfastError(
+            f"--baseline {baseline.path} was trained with --method={baseline.method}, which does not learn every task "
+            "on its own. Give a run of --method=finetune."
+        )
     if not baseline.trials.exists():
         raise HoldfastError(f"{baseline.path} was not evaluated yet. Run: holdfast evaluate {baseline.path}")
     with Trials(baseline.trials) as file:

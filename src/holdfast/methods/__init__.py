@@ -1,16 +1,50 @@
-"""Methods of continual learning: `method.py` is the protocol, every other file is one method."""
+"""Methods of continual learning: `method.py` is what a method can decide, every other file is one method."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.methods.er import ExperienceReplay
+from holdfast.methods.ewc import Ewc
 from holdfast.methods.finetune import Finetune
 from holdfast.methods.joint import Joint
 from holdfast.methods.method import Method
 from holdfast.methods.sequential import Sequential
 
-METHODS: dict[str, Method] = {
-    "er": ExperienceReplay(),
-    "sequential": Sequential(),
-    "joint": Joint(),
-    "finetune": Finetune(),
+METHODS: dict[str, type[Method]] = {
+    "er": ExperienceReplay,
+    "sequential": Sequential,
+    "joint": Joint,
+    "finetune": Finetune,
+    "ewc": Ewc,
 }
+
+
+def method_class(name: str) -> type[Method]:
+    """The method of a name."""
+    if name not in METHODS:
+        raise unknown("--method", name, METHODS)
+    return METHODS[name]
+
+
+def build_method(name: str, options: Mapping[str, Any]) -> Method:
+    """A method with its options, given as their values or as the text of flags."""
+    kind = method_class(name)
+    valid = [item.name for item in fields(kind)]
+    for option in options:
+        if option not in valid:
+            raise unknown(f"option of --method={name}:", f"--method.{option}", [f"--method.{v}" for v in valid])
+    if not options:
+        return kind()
+    import draccus
+
+    try:
+        return draccus.decode(kind, dict(options))
+    except HoldfastError:
+        raise
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error.__cause__, HoldfastError) else None
+        raise cause or HoldfastError(f"--method={name} with {dict(options)}: {error}.") from None

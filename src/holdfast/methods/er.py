@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.records import Stage, Stream
-from holdfast.methods.method import start
+from holdfast.methods.method import Method, start
 from holdfast.replay.schedule import stage_steps
 
 
-class ExperienceReplay:
-    """One task after the other, with batches of kept episodes in between."""
+class ExperienceReplay(Method):
+    """One task after the other, with kept episodes of earlier tasks mixed in."""
 
-    keeps = True
+    replays = True
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The first stage has nothing to replay; later ones are longer by 1 / (1 - f_r)."""

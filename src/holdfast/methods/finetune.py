@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.records import Stage, Stream
+from holdfast.methods.method import Method
 
 
-class Finetune:
+class Finetune(Method):
     """Every task on its own from the base weights: the single-task baseline that FWT compares with."""
 
-    keeps = False
+    arrangement = "alone"
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """One stage per task, none of which knows another."""

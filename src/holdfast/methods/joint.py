@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from holdfast.core.records import Stage, Stream
 from holdfast.methods.er import ExperienceReplay
+from holdfast.methods.method import Method
 
 
-class Joint:
+class Joint(Method):
     """All tasks at once, each with the same share of every batch, for as many steps as replay would take."""
 
-    keeps = False
+    arrangement = "together"
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """A single stage."""

@@ -1,21 +1,93 @@
-"""What a method of continual learning says: which stages a stream has. It never touches data, loaders or evaluators."""
+"""What a method of continual learning can decide. Every hook has a default, so a method is only what it changes.
+
+Light to import: `--help`, plans and reports ask methods, and none of them needs torch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from holdfast.core.records import Stage, Stream
+from holdfast.replay.config import ReplayConfig
+from holdfast.replay.schedule import replayed_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from holdfast.methods.state import MethodState
+    from holdfast.policies.adapter import Loss
+
+# How the stages of a run stand in its matrix. stream: one after the other, a row each; together: one stage that knows
+# all tasks, like the last row of a stream; alone: each task by itself, a baseline for the others.
+Arrangement = Literal["stream", "together", "alone"]
 
 
-class Method(Protocol):
-    """Turns a stream into stages. `keeps` says whether episodes are kept for replay."""
+@dataclass(frozen=True)
+class Method:
+    """Base of all methods; by itself it learns one task after the other.
 
-    keeps: bool
+    The fields of a subclass are its options: `--method.FIELD` on the command line, checked in `__post_init__`.
+    """
+
+    arrangement: ClassVar[Arrangement] = "stream"
+    # Whether episodes of finished tasks are kept for replay.
+    replays: ClassVar[bool] = False
+
+    @property
+    def needs_whole_policy(self) -> bool:
+        """Whether --parallel=fsdp, which leaves every rank a part of each weight, is refused.
+
+        So it is for all methods that add to the loss or keep something, because both are given the policy.
+        """
+        return (type(self).extra_loss, type(self).keep) != (Method.extra_loss, Method.keep)
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """Stages with K = `steps` updates of new data, task by task."""
-        ...
+        """The stages of a stream. `steps` are the updates with new data, task by task; `frequency` is the replay's."""
+        return tuple(Stage(i + 1, name, (i,), steps[i], start=start(i)) for i, name in enumerate(stream.names))
+
+    def replayed_rows(self, stage: Stage, step: int, batch_size: int, replay: ReplayConfig, seed: int) -> int:
+        """How many rows of a step's batch are kept episodes': none, all of them, or some.
+
+        It must depend on nothing but its arguments: every rank asks for itself, and so does a run that goes on.
+        """
+        place = seed, stage.number, step, stage.steps
+        return replayed_rows(*place, stage.frequency, batch_size, replay.mix, replay.coin)
+
+    def extra_loss(
+        self, batch: dict[str, torch.Tensor], loss: Loss, policy: torch.nn.Module, kept: MethodState | None
+    ) -> torch.Tensor | None:
+        """A term that is added to the loss of a batch; None adds nothing.
+
+        It is computed for each micro-batch and weighted like the micro-batch's loss. On a GPU it is captured in a CUDA
+        graph: it must not branch on values, read them on the host, or draw from a generator of its own.
+
+        Args:
+            batch: The preprocessed batch, tensors only.
+            loss: The policy's loss of it.
+            policy: The network; its weights are `policy.named_parameters()`.
+            kept: What `keep` returned at the end of the stage before; None in the first stage.
+        """
+        return None
+
+    def keep(
+        self, policy: torch.nn.Module, losses: Callable[[int], Iterator[Loss]], kept: MethodState | None
+    ) -> MethodState | None:
+        """What to keep at the end of a stage, in its checkpoint; None keeps nothing.
+
+        A run that was killed here calls it again, so it must depend on nothing but its arguments.
+
+        Args:
+            policy: The network with the weights that are about to be saved.
+            losses: Gives the losses, with their gradients, of so many samples of the stage's own data, one by one.
+            kept: What was kept at the end of the stage before.
+        """
+        return None
+
+    def kept_shapes(self, policy: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the tensors that `keep` returns for this policy; a file with any others is refused."""
+        return {}
 
 
 def start(position: int) -> Literal["base", "previous"]:

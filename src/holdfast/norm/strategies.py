@@ -24,6 +24,7 @@ STATE, ACTION = "observation.state", "action"
 # Stands before all tasks where the first statistics were given instead of measured. No task can have this name.
 GIVEN = "(given)"
 Whose = Literal["own", "first", "embodiment"]
+StrategyName = Literal["per-task", "frozen-first", "mixed", "calibrated"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Strategy:
     test: Whose
 
 
-STRATEGIES = {
+STRATEGIES: dict[str, Strategy] = {
     "per-task": Strategy("own", "own"),  # I
     "frozen-first": Strategy("first", "first"),  # II
     "mixed": Strategy("own", "first"),  # III

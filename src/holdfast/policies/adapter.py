@@ -34,16 +34,21 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True)
 class Loss:
-    """A batch's loss. `elements` (n, chunk, dimensions) and their mask exist when the policy offers them."""
+    """A batch's loss. `elements` (n, chunk, dimensions) and their mask exist when the policy offers them.
+
+    `extra` is the part of `total` that a method of continual learning has added.
+    """
 
     total: torch.Tensor
     elements: torch.Tensor | None = None
     mask: torch.Tensor | None = None
+    extra: torch.Tensor | None = None
 
     def detach(self) -> Loss:
         """The same numbers without their history."""
         elements = None if self.elements is None else self.elements.detach()
-        return Loss(self.total.detach(), elements, self.mask)
+        extra = None if self.extra is None else self.extra.detach()
+        return Loss(self.total.detach(), elements, self.mask, extra)
 
 
 class Adapter:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.norm.config import NormConfig
 from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.recipes.recipe import Evaluate, Recipe, Record
-from holdfast.train.config import CheckpointConfig, NormConfig, OptimConfig, ReplayConfig, TrainConfig
+from holdfast.replay.config import ReplayConfig
+from holdfast.train.config import CheckpointConfig, OptimConfig, TrainConfig
 
 TASKS = ("stack_bowls", "press_button", "push_box")  # in the order of the paper's single-arm stream
 

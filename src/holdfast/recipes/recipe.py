@@ -90,6 +90,8 @@ def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
             yield from _flags(value, usual, f"{prefix}{item.name}.")
         elif item.name == "options":  # of a policy: flags of their own
             yield from (f"--{prefix}{name}={option}" for name, option in value.items())
+        elif item.name == "method_options":
+            yield from (f"--method.{name}={_text(option)}" for name, option in value.items())
         elif value != usual:
             yield f"--{prefix}{item.name}={_text(value)}"
 

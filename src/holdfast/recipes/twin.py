@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.catalog import load_stream
+from holdfast.norm.config import NormConfig
 from holdfast.policies.config import PolicyChoice
 from holdfast.recipes.recipe import Evaluate, Recipe, Record
-from holdfast.train.config import CheckpointConfig, NormConfig, OptimConfig, ReplayConfig, TrainConfig
+from holdfast.replay.config import ReplayConfig
+from holdfast.train.config import CheckpointConfig, OptimConfig, TrainConfig
 
 SIZE = 96
 

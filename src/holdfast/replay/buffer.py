@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.replay.schedule import exact
-from holdfast.replay.selection import SELECTIONS
+from holdfast.replay.selection import SELECTIONS, Candidates
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,18 @@ class Buffer:
     ratio: float
     tasks: tuple[Kept, ...] = ()
 
-    def after_stage(self, task: str, fingerprint: str, lengths: Sequence[int], selection: str, seed: int) -> Buffer:
-        """Shrink what is kept of earlier tasks and add `task`, so that the budget holds again."""
+    def after_stage(self, candidates: Candidates, fingerprint: str, selection: str) -> Buffer:
+        """Shrink what is kept of earlier tasks and add the one just learned, so that the budget holds again."""
         if selection not in SELECTIONS:
             raise unknown("selection", selection, SELECTIONS)
         stages = len(self.tasks) + 1
         earlier = tuple(
             replace(kept, episodes=kept.episodes[: quota(kept.total, self.ratio, stages)]) for kept in self.tasks
         )
-        ranked = SELECTIONS[selection](task, lengths, seed)
-        if sorted(ranked) != list(range(len(lengths))):
-            raise HoldfastError(f"Selection {selection!r} must rank every episode of {task!r} once.")
-        added = Kept(task, fingerprint, len(lengths), ranked[: quota(len(lengths), self.ratio, stages)])
+        ranked, total = SELECTIONS[selection].rank(candidates), len(candidates.lengths)
+        if sorted(ranked) != list(range(total)):
+            raise HoldfastError(f"Selection {selection!r} must rank every episode of {candidates.task!r} once.")
+        added = Kept(candidates.task, fingerprint, total, ranked[: quota(total, self.ratio, stages)])
         return Buffer(self.ratio, (*earlier, added))
 
     def of(self, task: str) -> Kept:

@@ -16,6 +16,7 @@ from holdfast.core.errors import HoldfastError, unknown
 
 Share = Literal["equal", "group", "frames"]
 Coin = Literal["plain", "stratified"]
+Mix = Literal["step", "row"]
 
 
 def exact(value: float) -> Fraction:
@@ -52,6 +53,25 @@ def _stratified(seed: int, stage: int, step: int, steps: int, wanted: int) -> bo
     return step == first + int(np.random.default_rng([seed, stage, stratum]).integers(after - first))
 
 
+def replayed_rows(
+    seed: int, stage: int, step: int, steps: int, frequency: float, batch_size: int, mix: Mix, coin: Coin
+) -> int:
+    """Rows of a step's batch that come from the buffer: all or none by the coin, or as many in every batch."""
+    if not frequency:
+        return 0
+    if mix == "step":
+        return batch_size if is_replay(seed, stage, step, steps, frequency, coin) else 0
+    if mix == "row":
+        total = replay_rows(steps, frequency, batch_size)
+        return (step + 1) * total // steps - step * total // steps
+    raise unknown("replay mix", mix, ("step", "row"))
+
+
+def replay_rows(steps: int, frequency: float, batch_size: int) -> int:
+    """How many samples of a stage come from the buffer when every batch is mixed."""
+    return round(exact(frequency) * steps * batch_size)
+
+
 def shares(
     tasks: Sequence[str],
     share: Share,
@@ -60,7 +80,7 @@ def shares(
     groups: Mapping[str, str],
     weights: Mapping[str, float],
 ) -> np.ndarray:
-    """Probability of each task within a replay batch.
+    """Probability of each task among replayed samples.
 
     equal: the same for every task. group: groups by their weight, tasks of a group equally. frames: in proportion
     to what is kept, so long episodes dominate (what the paper's released code does).

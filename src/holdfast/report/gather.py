@@ -9,14 +9,16 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task, Trial
+from holdfast.methods import method_class
+from holdfast.methods.method import Arrangement
 from holdfast.runs.heldout import read_scores
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.run import read_run
 from holdfast.runs.run_log import RANGE_CHECK, read_lines
 from holdfast.runs.trials import Trials
 
-# These two have no sequence of stages: all their scores belong to one row, written as that of the last stage.
-WITHOUT_STAGES = {"joint": "all at once", "finetune": "each alone"}
+# Arrangements without a sequence of stages: all scores belong to one row, written as that of the last stage.
+WITHOUT_STAGES: dict[Arrangement, str] = {"together": "all at once", "alone": "each alone"}
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,14 @@ class RunResults:
         return tuple(task.name for task in self.tasks)
 
     @property
+    def arrangement(self) -> Arrangement:
+        """How its stages stand in its matrix."""
+        return method_class(self.method).arrangement
+
+    @property
     def continual(self) -> bool:
         """Whether the tasks were learned one after the other."""
-        return self.method not in WITHOUT_STAGES
+        return self.arrangement not in WITHOUT_STAGES
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -74,7 +81,7 @@ def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
             runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
     if len({run.path.resolve() for run in runs}) < len(runs):
         raise HoldfastError(f"One run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
-    alone = next((run for run in runs if run.method == "finetune" and run.matrix.cells), None)
+    alone = next((run for run in runs if run.arrangement == "alone" and run.matrix.cells), None)
     if alone is None:
         return tuple(runs)
     baseline = {i: scores for (i, _), scores in alone.matrix.cells.items()}
@@ -102,7 +109,7 @@ def _read(path: Path) -> RunResults:
         tasks=run.tasks,
         config=run.config,
         matrix=matrix,
-        trials=_in_rows(trials, run.names, run.method),
+        trials=_in_rows(trials, run.names, run.arrangement),
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),
         stages=tuple(_stage(stage) for stage in run.paths.stages()),
@@ -116,11 +123,11 @@ def _in_one_row(matrix: Matrix) -> Matrix:
     return Matrix(matrix.tasks, {(i, len(matrix.tasks)): scores for i, scores in matrix.baseline.items()})
 
 
-def _in_rows(trials: Sequence[Trial], names: Sequence[str], method: str) -> tuple[Trial, ...]:
+def _in_rows(trials: Sequence[Trial], names: Sequence[str], arrangement: Arrangement) -> tuple[Trial, ...]:
     """The trials behind the cells of a run's matrix, with the stage of their row."""
-    if method not in WITHOUT_STAGES:
+    if arrangement not in WITHOUT_STAGES:
         return tuple(trials)
-    own = {name: i if method == "finetune" else 1 for i, name in enumerate(names, 1)}
+    own = {name: i if arrangement == "alone" else 1 for i, name in enumerate(names, 1)}
     return tuple(replace(trial, stage=len(names)) for trial in trials if trial.stage == own[trial.task])
 
 

@@ -96,7 +96,7 @@ def matrix_rows(run: RunResults, matrix: Matrix, with_milestones: bool = False) 
             if cell and with_milestones:
                 cell |= {"milestones": _shares(run, task, i, stage)}
             cells.append(cell)
-        label = run.tasks[stage - 1].title if run.continual else WITHOUT_STAGES[run.method]
+        label = run.tasks[stage - 1].title if run.continual else WITHOUT_STAGES[run.arrangement]
         rows.append({"stage": stage, "label": label, "cells": cells})
     return rows
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
+from holdfast.methods import method_class
+from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.paths import RunPaths
 from holdfast.runs.settings import read_settings, read_task
@@ -52,6 +54,11 @@ class Run:
         return RunPaths(self.path)
 
     @property
+    def arrangement(self) -> Arrangement:
+        """How its stages stand in its matrix."""
+        return method_class(self.method).arrangement
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The tasks' names, in the stream's order."""
         return tuple(task.name for task in self.tasks)
@@ -64,12 +71,12 @@ class Run:
     def arranged(self, matrix: Matrix) -> Matrix:
         """Scores by stage folder, put where the metrics look for them.
 
-        The one stage of `joint` knows all tasks, as the last stage of a stream does. The stages of `finetune` know one
-        task each, alone: they are a baseline.
+        The one stage of joint training knows all tasks, as the last stage of a stream does. Stages that know one task
+        each, alone, are a baseline.
         """
-        if self.method == "joint":
+        if self.arrangement == "together":
             return Matrix(matrix.tasks, {(i, len(self.tasks)): scores for (i, _), scores in matrix.cells.items()})
-        if self.method == "finetune":
+        if self.arrangement == "alone":
             return Matrix(matrix.tasks, {}, {i: scores for (i, j), scores in matrix.cells.items() if i == j})
         return matrix
 
@@ -83,15 +90,16 @@ def read_run(path: Path) -> Run:
         tasks = tuple(read_task(table) for table in settings.tasks)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
-    stages = tuple(_stages(paths, method, tuple(task.name for task in tasks)))
+    arrangement = method_class(method).arrangement
+    stages = tuple(_stages(paths, arrangement, tuple(task.name for task in tasks)))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to go on.")
-    planned = 1 if method == "joint" else len(tasks)
+    planned = 1 if arrangement == "together" else len(tasks)
     return Run(path, method, tasks, stages, planned, seed, settings.config)
 
 
-def _stages(paths: RunPaths, method: str, names: tuple[str, ...]) -> Iterator[FinishedStage]:
+def _stages(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
     for stage in paths.stages():
-        seen = names if method == "joint" else (stage.name,) if method == "finetune" else names[: stage.number]
+        seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]
         if stage.checkpoint.exists:
             yield FinishedStage(stage.number, stage.name, stage.checkpoint, seen)

@@ -19,6 +19,8 @@ from holdfast.core.records import Task
 # changes the order of sums, so their last bits). Where the stream's file and datasets lie is free too: tasks are
 # compared by what they say, datasets by their fingerprints, and the format of cached frames is kept in its own file.
 FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
+# Settings that came later, with what runs did before: a run that was begun without them goes on.
+LATER: dict[str, Any] = {"config.method_options": {}, "config.replay.mix": "step"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
     """What differs between two nests of plain values, in words, by the name of the place."""
     if isinstance(begun, dict) and isinstance(asked, dict):
         for key in [*asked, *(k for k in begun if k not in asked)]:
-            yield from differences(begun.get(key), asked.get(key), f"{name}.{key}" if name else str(key))
+            full = f"{name}.{key}" if name else str(key)
+            yield from differences(begun.get(key, LATER.get(full)), asked.get(key), full)
     elif isinstance(begun, list) and isinstance(asked, list) and len(begun) == len(asked):
         for number, (one, other) in enumerate(zip(begun, asked, strict=True), 1):
             yield from differences(one, other, f"{name}[{number}]")

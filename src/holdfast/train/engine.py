@@ -22,26 +22,27 @@ from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream
-from holdfast.data.cache.listing import remove_cache
-from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.embodiments.embodiment import Embodiment
-from holdfast.methods import METHODS
+from holdfast.methods.method import Method
+from holdfast.methods.state import MethodState, read_state
 from holdfast.norm import range_check
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
-from holdfast.replay.buffer import Buffer, Kept
-from holdfast.replay.store import EpisodeStore, size
+from holdfast.replay.buffer import Buffer
+from holdfast.replay.selection import SELECTIONS, Candidates
 from holdfast.runs.checkpoint import Checkpoint, write_contents
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.run_log import RANGE_CHECK
 from holdfast.train.config import TrainConfig
-from holdfast.train.distributed.parallel import gather, rank_device, shard
+from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
+from holdfast.train.kept_copies import copy_kept, free_frames
 from holdfast.train.log import LossTotals, MetricsLog
+from holdfast.train.loss_probe import LossProbe
 from holdfast.train.plan import stages_of
 from holdfast.train.stage_data import (
     StageData,
@@ -50,7 +51,6 @@ from holdfast.train.stage_data import (
     check_ranges,
     check_schema,
     extend,
-    open_lesson,
     open_stage,
     read_from_cache,
     schema,
@@ -72,9 +72,15 @@ class Setting:
     console: Console
     ranks: Ranks = ALONE
 
+    @property
+    def method(self) -> Method:
+        """What is done against forgetting."""
+        return self.config.make_method()
+
 
 def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
     """Train every stage of a stream that is not finished yet, and return the run's folder."""
+    refuse_shards(config, ranks)
     run = RunFolder(Path(config.folder), lambda said: console.print(f"[yellow]{said}[/yellow]"), writes=ranks.first)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
     setting = Setting(config, stream, run, embodiment, rank_device(config.device, ranks), console, ranks)
@@ -122,6 +128,7 @@ class Ready:
     buffer: Buffer
     adapter: Adapter
     normalization: Normalization
+    kept: MethodState | None  # by the method, from the stage before
     state: TrainingState
 
 
@@ -142,67 +149,59 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     adapter = start_policy(setting, data, previous)
     data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
     normalization = settle_normalization(setting, adapter, data, previous)
+    shapes = setting.method.kept_shapes(adapter.policy)
+    kept = read_state(previous.folder, shapes, setting.device) if previous else None
     if config.parallel == "fsdp" and setting.ranks.count > 1:
         shard(adapter.policy, setting.ranks)
     state = TrainingState(adapter.policy.train(), config.optim, setting.ranks)
     if resumed:
         state.load(resumed)
         console.print(f"Going on at step {state.step} of {stage.steps}.")
-    return Ready(data, agreed, buffer, adapter, normalization, state)
+    return Ready(data, agreed, buffer, adapter, normalization, kept, state)
 
 
 def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
-    """Decide which episodes are kept, and write the stage's final checkpoint."""
-    config, buffer, data, normalization = setting.config, ready.buffer, ready.data, ready.normalization
+    """Decide what is kept, of the episodes and by the method, and write the stage's final checkpoint."""
+    config, data, normalization, policy = setting.config, ready.data, ready.normalization, ready.adapter.policy
     learned = data.new[-1]
-    if METHODS[config.method].keeps:
-        source, name = learned.source, learned.task.name
-        buffer = buffer.after_stage(name, source.fingerprint, source.lengths, config.replay.selection, config.seed)
-        if config.replay.store == "copy":
-            buffer = copy_kept(setting, buffer, learned)
+    probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device)
+    buffer = keep_episodes(setting, ready, probe) if setting.method.replays else ready.buffer
+    kept = setting.method.keep(policy, probe.samples, ready.kept)
+    if kept:
+        kept.check(setting.method.kept_shapes(policy), f"What --method={config.method} keeps")
 
     def fill(target: Path) -> None:
         ready.adapter.save(Checkpoint(target).policy, normalization.test(learned.task.name))
+        if kept:
+            kept.write(target)
         write_contents(
             target,
             normalization=normalization,
             buffer=buffer,
             schema=ready.agreed,
-            datasets={kept.task: kept.fingerprint for kept in buffer.tasks} | data.fingerprints,
+            datasets={episodes.task: episodes.fingerprint for episodes in buffer.tasks} | data.fingerprints,
             config=to_json(config),
         )
 
     finished = setting.run.stage(stage).checkpoint
-    checkpoint.write(finished.folder, fill, needed=ready.state.size // 3)
+    checkpoint.write(finished.folder, fill, needed=ready.state.size // 3 + (kept.size if kept else 0))
     if config.replay.store == "copy":
-        free_frames(setting, data)
+        free_frames(config, data)
     return finished
 
 
-def copy_kept(setting: Setting, buffer: Buffer, learned: Lesson) -> Buffer:
-    """Make the run independent of the dataset it has just learned, and say what that takes."""
-    memory = EpisodeStore(setting.run.path)
-    entries = {entry.task.name: entry for entry in setting.stream.tasks}
-
-    def fingerprint(kept: Kept, folder: Path) -> str:
-        entry = replace(entries[kept.task], dataset=str(folder))
-        return open_lesson(entry, setting.config, setting.embodiment, setting.run).source.fingerprint
-
-    buffer = memory.settle(buffer, learned.source.raw, fingerprint)
-    copies, task = size(memory.folder), size(learned.source.root)
-    setting.run.log.write("copies", bytes=copies, task_bytes=task, peak_bytes=memory.peak)
-    setting.console.print(
-        f"Copies of kept episodes: {copies / 2**20:.1f} MiB; with this task's dataset at most "
-        f"{memory.peak / 2**20:.1f} MiB. {learned.source.dataset} is not needed any more."
-    )
+def keep_episodes(setting: Setting, ready: Ready, probe: LossProbe) -> Buffer:
+    """Rank the episodes of the task just learned, and make room for the best of them in the buffer."""
+    config, learned = setting.config, ready.data.new[-1]
+    source, selection = learned.source, config.replay.selection
+    scores = probe.episode_scores(ready.data.learning - 1) if SELECTIONS[selection].needs_scores else None
+    arrays = source.state, source.action, source.starts, source.ends
+    candidates = Candidates(learned.task.name, config.seed, *arrays, scores)
+    buffer = ready.buffer.after_stage(candidates, source.fingerprint, selection)
+    if config.replay.store == "copy":
+        run, stream, embodiment, console = setting.run, setting.stream, setting.embodiment, setting.console
+        buffer = copy_kept(run, stream, config, embodiment, console, buffer, learned)
     return buffer
-
-
-def free_frames(setting: Setting, data: StageData) -> None:
-    """Delete a stage's cached frames: who keeps copies wants a bounded disk, and the next stage reads other ones."""
-    for cache in data.caches:
-        with contextlib.suppress(HoldfastError, FileNotFoundError):  # another run checks it, or was first
-            remove_cache(setting.config.cache.folder, cache.spec.key)
 
 
 def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None) -> Adapter:
@@ -244,7 +243,8 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     data, adapter, state = ready.data, ready.adapter, ready.state
     preprocess = transforms.build_training(adapter.config, [ready.normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
-    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks)
+    extra = partial(setting.method.extra_loss, kept=ready.kept)
+    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
     ledger = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)

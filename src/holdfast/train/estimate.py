@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -66,11 +67,12 @@ def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate
     seconds = (times[-1] - times[0]) / (len(times) - 1)
     weights = sum(p.numel() * p.element_size() for p in adapter.policy.parameters())
     progress = state.size * (config.checkpoint.keep + 1)
+    kept = sum(4 * math.prod(shape) for shape in config.make_method().kept_shapes(adapter.policy).values())
     return Estimate(
         device,
         sum(p.numel() for p in adapter.policy.parameters()),
         seconds,
         seconds * sum(stage.steps for stage in stages) / 3600,
-        weights * len(stages) + progress,
+        (weights + kept) * len(stages) + progress,
         sum(plan_bytes(Path(entry.dataset), adapter.resize, config.cache) for entry in stream.tasks),
     )

@@ -36,19 +36,25 @@ class LossTotals:
         self._sum = torch.zeros(shape, device=self._device)
         self._weight = torch.zeros(shape, device=self._device)
         self._total = torch.zeros((), device=self._device)
+        self._extra = torch.zeros((), device=self._device)
         self._norm = torch.zeros((), device=self._device)
-        self._steps = self._replayed = 0
+        self._steps = self._replayed = self._replayed_samples = 0
         self._drawn = np.zeros(len(self._tasks), dtype=np.int64)
-        self._elements = False
+        self._elements = self._extras = False
 
     @torch.no_grad()
     def add(self, draw: Draw, rows: torch.Tensor, losses: list[Loss], norm: torch.Tensor) -> None:
         """Take in one step without waiting for it; `rows` are the draw's, as they lie on the device."""
         self._steps += 1
         self._replayed += draw.replayed > 0
+        self._replayed_samples += draw.replayed
         self._drawn += np.bincount(draw.rows, minlength=len(self._tasks))
         self._total += torch.stack([loss.total.float() for loss in losses]).sum()
         self._norm += norm
+        extras = [loss.extra.float() for loss in losses if loss.extra is not None]
+        if extras:
+            self._extras = True
+            self._extra += torch.stack(extras).sum()
         for part, loss in zip(rows.chunk(len(losses)), losses, strict=True):
             if loss.elements is not None and loss.mask is not None:
                 self._elements = True
@@ -58,8 +64,8 @@ class LossTotals:
     def read(self, step: int, lr: float) -> dict[str, Any]:
         """One line of metrics for the steps since the last, over all ranks; a loss that is not finite ends the run."""
         drawn = torch.from_numpy(self._drawn).to(self._device)
-        parts = [part.flatten().double() for part in (self._total, self._sum, self._weight, drawn)]
-        total, sums, weight, drawn = self._ranks.sum(torch.cat(parts)).cpu().split([len(part) for part in parts])
+        parts = [part.flatten().double() for part in (self._total, self._extra, self._sum, self._weight, drawn)]
+        total, extra, sums, weight, drawn = self._ranks.sum(torch.cat(parts)).cpu().split([len(part) for part in parts])
         loss, norm = float(total) / self._steps, float(self._norm) / self._steps
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise HoldfastError(
@@ -67,7 +73,10 @@ class LossTotals:
                 "Lower --optim.lr, and look for odd values with `holdfast doctor`."
             )
         line: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm, "lr": lr}
+        if self._extras:
+            line["extra_loss"] = float(extra) / self._steps  # of the method, part of `loss`
         line["replay_steps"], line["steps"] = self._replayed, self._steps
+        line["replay_samples"] = self._replayed_samples
         line["samples"] = {t: int(n) for t, n in zip(self._tasks, drawn, strict=True) if n}
         if self._elements:
             line.update(self._by_part(sums.view_as(self._sum).numpy(), weight.view_as(self._sum).numpy()))

@@ -10,16 +10,18 @@ from rich.table import Table
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
-from holdfast.methods import METHODS
 from holdfast.replay.buffer import quota
-from holdfast.replay.schedule import replay_steps, shares
+from holdfast.replay.schedule import replay_rows, replay_steps, shares
 from holdfast.runs.paths import RunPaths
 from holdfast.train.config import TrainConfig
 
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """One line of the plan. `kept` is the buffer after the stage, `replay_share` what its replay batches hold."""
+    """One line of the plan. `kept` is the buffer after the stage, `replay_share` splits its replayed samples.
+
+    `replay_steps` have at least one replayed sample; with a plain coin, both counts of replay are expectations.
+    """
 
     number: int
     name: str
@@ -29,6 +31,7 @@ class PlannedStage:
     start: str
     replay_frequency: float
     replay_steps: int
+    replay_samples: int
     replay_share: dict[str, float]
     kept: dict[str, int | None]
 
@@ -54,13 +57,12 @@ class TrainingPlan:
 def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
     """The stages that a configuration makes of a stream."""
     steps = [config.task_steps.get(name, config.steps) for name in stream.names]
-    return METHODS[config.method].stages(stream, steps, config.replay.frequency)
+    return config.make_method().stages(stream, steps, config.replay.frequency)
 
 
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from where they lie."""
-    method = METHODS[config.method]
-    if method.keeps and config.replay.store == "reference":
+    if config.make_method().replays and config.replay.store == "reference":
         return list(stream.tasks)
     files = RunPaths(Path(config.folder))
     ahead = [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
@@ -92,7 +94,7 @@ def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1
 def _planned(
     config: TrainConfig, stream: Stream, stage: Stage, sizes: dict[str, tuple[int | None, int]]
 ) -> PlannedStage:
-    seen = stream.names[: stage.number] if METHODS[config.method].keeps else ()
+    seen = stream.names[: stage.number] if config.make_method().replays else ()
     kept = {
         name: None if sizes[name][0] is None else quota(sizes[name][0] or 0, config.replay.ratio, stage.number)
         for name in seen
@@ -102,7 +104,7 @@ def _planned(
     if before and stage.frequency:
         weights = shares(
             before,
-            config.replay.share,  # type: ignore[arg-type]
+            config.replay.share,
             frames={
                 name: sizes[name][1] * quota(sizes[name][0] or 1, config.replay.ratio, len(before)) for name in before
             },
@@ -118,10 +120,19 @@ def _planned(
         stage.steps * config.batch_size,
         stage.start,
         stage.frequency,
-        replay_steps(stage.steps, stage.frequency),
+        *_replayed(config, stage),
         split,
         kept,
     )
+
+
+def _replayed(config: TrainConfig, stage: Stage) -> tuple[int, int]:
+    """Steps of a stage that replay something, and their replayed samples."""
+    if config.replay.mix == "row":
+        samples = replay_rows(stage.steps, stage.frequency, config.batch_size)
+        return min(stage.steps, samples), samples
+    steps = replay_steps(stage.steps, stage.frequency)
+    return steps, steps * config.batch_size
 
 
 def _header(entry: StreamTask) -> Path:
@@ -162,12 +173,13 @@ def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int |
 def table(plan: TrainingPlan) -> Table:
     """Render a plan for a person."""
     out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
-    for heading in ("stage", "learns", "steps", "of them replay", "replay batch", "episodes kept after it"):
+    for heading in ("stage", "learns", "steps", "of them replay", "replayed samples", "episodes kept after it"):
         out.add_column(heading, justify="right" if heading in ("stage", "steps", "of them replay") else "left")
     for stage in plan.stages:
         split = ", ".join(f"{name} {share:.0%}" for name, share in stage.replay_share.items())
         kept = ", ".join(f"{name} {count}" for name, count in stage.kept.items() if count is not None)
         replayed = f"~{stage.replay_steps}" if stage.replay_frequency else ""
+        split = f"~{stage.replay_samples}: {split}" if stage.replay_frequency else ""
         out.add_row(str(stage.number), stage.name, str(stage.steps), replayed, split, kept)
     shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
     out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"

@@ -28,7 +28,7 @@ from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization, Space, calibrated_space, widen
 from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
-from holdfast.replay.schedule import Coin, is_replay, shares
+from holdfast.replay.schedule import shares
 from holdfast.replay.store import EpisodeStore
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import NormConfig, TrainConfig
@@ -233,6 +233,7 @@ def check_ranges(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:
 
 def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler:
     """The sampling rule of a stage: new tasks equally, kept ones by the chosen share."""
+    method = config.make_method()
     current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
     old = data.lessons[data.learning :]
     kept = {lesson.task.name: lesson.source.frames_of(data.buffer.of(lesson.task.name).places) for lesson in old}
@@ -240,7 +241,7 @@ def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler
     if old:
         weights = shares(
             list(kept),
-            config.replay.share,  # type: ignore[arg-type]
+            config.replay.share,
             frames={name: len(frames) for name, frames in kept.items()},
             groups={lesson.task.name: lesson.task.group for lesson in old},
             weights=config.replay.weights,
@@ -256,12 +257,5 @@ def build_sampler(config: TrainConfig, stage: Stage, data: StageData) -> Sampler
         config.batch_size,
         tuple(current),
         tuple(replay),
-        partial(_replayed, config, stage),
+        lambda step: method.replayed_rows(stage, step, config.batch_size, config.replay, config.seed),
     )
-
-
-def _replayed(config: TrainConfig, stage: Stage, step: int) -> int:
-    """Rows of a step's batch that are replayed: all or none, by the coin."""
-    coin: Coin = config.replay.coin  # type: ignore[assignment]
-    chosen = is_replay(config.seed, stage.number, step, stage.steps, stage.frequency, coin)
-    return config.batch_size if chosen else 0

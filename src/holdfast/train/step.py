@@ -15,7 +15,7 @@ from holdfast.policies.augment import augment
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.device import send
 from holdfast.train.config import TrainConfig
-from holdfast.train.distributed.parallel import Objective
+from holdfast.train.distributed.parallel import ExtraLoss, Objective
 from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.optim import set_learning_rate
 from holdfast.train.state import TrainingState
@@ -38,9 +38,10 @@ class Stepper:
         steps: int,
         device: str,
         ranks: Ranks = ALONE,
+        extra: ExtraLoss | None = None,
     ) -> None:
         self._config = config
-        self._objective = Objective(adapter, config, device, ranks)
+        self._objective = Objective(adapter, config, device, ranks, extra)
         self._knows_elements = adapter.knows_elements
         self._preprocess = preprocess
         self._active = None if active is None else torch.from_numpy(active).to(device)
@@ -67,7 +68,7 @@ class Stepper:
             if not self._knows_elements:  # nor, then, parts: at least it shall not draw the same for every one
                 seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
             last = place + 1 == parts
-            losses.append(self._objective.learn(ready, self._active_rows(micro), shares[place], seed, part, last))
+            losses.append(self._objective.learn(ready, self.active_rows(micro), shares[place], seed, part, last))
         return losses, state.advance(optim.clip)
 
     def _shares(self, batch: Batch, parts: int) -> torch.Tensor:
@@ -75,7 +76,7 @@ class Stepper:
         count = torch.ones(len(batch["task"]), device=self._device)
         if self._knows_elements:
             count = send((~batch["action_is_pad"]).sum(1), self._device)
-            active = self._active_rows(batch)
+            active = self.active_rows(batch)
             count = count if active is None else count * active.sum(1)
         own = count.view(parts, -1).sum(1).float()
         return own / self._ranks.sum(own.sum()).clamp_min(1)
@@ -94,7 +95,8 @@ class Stepper:
         ready: Batch = self._preprocess(moved)
         return ready
 
-    def _active_rows(self, batch: Batch) -> torch.Tensor | None:
+    def active_rows(self, batch: Batch) -> torch.Tensor | None:
+        """The dimensions that count in the loss of each row; None: all of them."""
         return None if self._active is None else self._active[send(batch["task_index"], self._device)]
 
 

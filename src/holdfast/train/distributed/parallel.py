@@ -20,9 +20,34 @@ from holdfast.data.loader import Batch
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.device import choose_device
+from holdfast.replay.selection import SELECTIONS
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
 from holdfast.train.graphed_loss import GraphedLoss
+
+# A method's term of the loss, given the batch, the policy's own loss, and the policy.
+type ExtraLoss = Callable[[dict[str, torch.Tensor], Loss, nn.Module], torch.Tensor | None]
+
+
+def computes_in_bf16(config: TrainConfig, device: str) -> bool:
+    """Whether the loss is computed in bf16."""
+    precision = config.optim.precision
+    return precision == "bf16" or (precision == "auto" and device.startswith("cuda"))
+
+
+def refuse_shards(config: TrainConfig, ranks: Ranks) -> None:
+    """Refuse to split weights over ranks where something needs the whole policy at the end of a stage."""
+    if config.parallel != "fsdp" or ranks.count == 1:
+        return
+    method = config.make_method()
+    asking = [f"--method={config.method}"] if method.needs_whole_policy else []
+    if method.replays and SELECTIONS[config.replay.selection].needs_scores:
+        asking.append(f"--replay.selection={config.replay.selection}")
+    if asking:
+        raise HoldfastError(
+            f"{asking[0]} needs the whole policy on one rank, and --parallel=fsdp leaves each rank a part of it. "
+            "Use --parallel=ddp, or one process."
+        )
 
 
 def rank_device(asked: str, ranks: Ranks) -> str:
@@ -93,12 +118,13 @@ class Objective:
     On a GPU they are one CUDA graph if the policy says that it can be captured.
     """
 
-    def __init__(self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks) -> None:
-        self._loss, self._ranks = _Loss(adapter), ranks
+    def __init__(
+        self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks, extra: ExtraLoss | None = None
+    ) -> None:
+        self._loss, self._ranks = _Loss(adapter, extra), ranks
         self._replicates = ranks.count > 1 and config.parallel == "ddp"
         self._replicas: Any = None  # made with the first micro-batch
-        self._device, precision = device.split(":")[0], config.optim.precision
-        self._bf16 = precision == "bf16" or (precision == "auto" and self._device == "cuda")
+        self._device, self._bf16 = device.split(":")[0], computes_in_bf16(config, device)
         self._graphed: GraphedLoss | None = None
         whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
         if whole and self._device == "cuda" and adapter.cuda_graphable:
@@ -123,7 +149,8 @@ class Objective:
     def _learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: BatchSlice) -> Loss:
         with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
             loss = Loss(*(self._replicas or self._loss)(batch, active, part))
-        loss = replace(loss, total=loss.total * share)
+        extra = None if loss.extra is None else loss.extra * share
+        loss = replace(loss, total=loss.total * share, extra=extra)
         (loss.total * self._ranks.count).backward()  # because ranks average
         return loss.detach()
 
@@ -150,15 +177,15 @@ class Objective:
 class _Loss(nn.Module):
     """The loss as a module, which is what DDP can wrap."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, extra: ExtraLoss | None) -> None:
         super().__init__()
         self.policy = adapter.policy
-        self._adapter = adapter
+        self._adapter, self._extra = adapter, extra
 
     def forward(
         self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None
-    ) -> tuple[torch.Tensor, Any, Any]:
-        """Total, elements and mask of a micro-batch's loss."""
+    ) -> tuple[torch.Tensor, Any, Any, Any]:
+        """A micro-batch's loss as the parts of `Loss`. The method's term is in here, where DDP sees what it uses."""
         try:
             loss = self._adapter.loss(batch, active, part)
         except RuntimeError as error:
@@ -168,4 +195,14 @@ class _Loss(nn.Module):
                 f"Policy {self._adapter.config.type!r} reaches into its layers, so they cannot be sharded. Use "
                 "--parallel=ddp, or give the policy a method shard_blocks() that lists modules it only calls."
             ) from None
-        return loss.total, loss.elements, loss.mask
+        extra = self._added(batch, loss)
+        if extra is None:
+            return loss.total, loss.elements, loss.mask, None
+        return loss.total + extra, loss.elements, loss.mask, extra.detach()
+
+    def _added(self, batch: Batch, loss: Loss) -> torch.Tensor | None:
+        if self._extra is None:
+            return None
+        tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+        with torch.autocast(loss.total.device.type, enabled=False):
+            return self._extra(tensors, loss, self.policy)

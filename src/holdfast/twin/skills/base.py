@@ -24,6 +24,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 from holdfast.data.lerobot.source import ACTION, STATE
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.norm.config import NormConfig
 from holdfast.norm.released import write_norm_stats
 from holdfast.norm.stats import RunningStats
 from holdfast.norm.strategies import Space, calibrated_space, widen
@@ -31,7 +32,7 @@ from holdfast.policies.adapter import Adapter
 from holdfast.policies.config import AugmentConfig
 from holdfast.policies.device import choose_device
 from holdfast.policies.fresh_nano import fresh_nano
-from holdfast.train.config import NormConfig, OptimConfig
+from holdfast.train.config import OptimConfig
 from holdfast.train.pretrain import Experience, PretrainConfig, pretrain
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.skills.generate import Episode, demonstrate

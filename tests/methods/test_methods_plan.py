@@ -8,7 +8,8 @@ from holdfast import catalog
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
-from holdfast.train.config import ReplayConfig, TrainConfig
+from holdfast.replay.config import ReplayConfig
+from holdfast.train.config import TrainConfig
 from holdfast.train.plan import make_plan, needed, stages_of, table
 
 SINGLE = catalog.load_stream("single_arm", "/nowhere")
@@ -16,15 +17,11 @@ NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
 
 
 def stages(method, stream=SINGLE, steps=4000, frequency=0.2):
-    return METHODS[method].stages(stream, [steps] * len(stream.tasks), frequency)
+    return METHODS[method]().stages(stream, [steps] * len(stream.tasks), frequency)
 
 
 def plan(stream="single_arm", data_root="/nowhere", look=True, **changes):
     return make_plan(TrainConfig(stream=stream, **changes), catalog.load_stream(stream, data_root), look=look)
-
-
-def test_every_method_of_the_command_line_is_there():
-    assert set(METHODS) == set(METHODS)
 
 
 def test_experience_replay_starts_plain_and_then_takes_longer_stages():
@@ -73,7 +70,7 @@ def test_a_task_can_have_steps_of_its_own():
 
 
 def test_only_experience_replay_keeps_episodes():
-    assert {name: method.keeps for name, method in METHODS.items()} == {
+    assert {name: METHODS[name].replays for name in ("er", "sequential", "joint", "finetune")} == {
         "er": True, "sequential": False, "joint": False, "finetune": False,
     }  # fmt: skip
 
@@ -107,6 +104,13 @@ def test_the_plan_of_a_catalog_stream_without_data_counts_with_the_catalog():
 def test_methods_without_a_buffer_plan_none(method):
     for stage in plan(method=method).stages:
         assert (stage.kept, stage.replay_share, stage.replay_steps) == ({}, {}, 0)
+
+
+def test_with_row_mixing_stages_grow_alike_and_the_replayed_samples_are_exact():
+    by_step, by_row = (plan(steps=400, batch_size=30, replay=ReplayConfig(mix=mix)).stages for mix in ("step", "row"))
+    assert [s.steps for s in by_row] == [s.steps for s in by_step] == [400] + [500] * 4
+    assert [(s.replay_steps, s.replay_samples) for s in by_step] == [(0, 0)] + [(100, 3000)] * 4
+    assert [(s.replay_steps, s.replay_samples) for s in by_row] == [(0, 0)] + [(500, 3000)] * 4
 
 
 def write_header(root, name, episodes, frames):

@@ -1,0 +1,86 @@
+"""Elastic weight consolidation: weights that mattered to earlier tasks are held where they were.
+
+Kirkpatrick et al. 2017 (https://arxiv.org/abs/1612.00796), in the online form of Schwarz et al. 2018
+(https://arxiv.org/abs/1805.06370): one Fisher diagonal for all tasks so far, one anchor, so the size does not grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import require
+from holdfast.methods.method import Method
+from holdfast.methods.state import MethodState
+
+if TYPE_CHECKING:
+    import torch
+
+    from holdfast.policies.adapter import Loss
+
+
+@dataclass(frozen=True)
+class Ewc(Method):
+    """Elastic weight consolidation: one task after the other, changes of important weights are punished.
+
+    After each stage F becomes decay * F + F_new, and the weights w become the anchor w*. Later stages add
+    strength / 2 * sum(F * (w - w*)^2) to the loss. F_new is the mean square of the loss's gradient, sample by sample
+    over the stage's own data, at the weights that are saved.
+    """
+
+    # How much a change of important weights costs. Gradients of a loss that is a mean over many numbers are small, and
+    # their squares smaller, so it takes thousands.
+    strength: float = 10_000.0
+    # What is left of the importance for earlier tasks after each stage.
+    decay: float = 0.9
+    # Samples of a stage that its importance is measured on.
+    samples: int = 256
+
+    def __post_init__(self) -> None:
+        require(self.strength >= 0, "method.strength", self.strength, "at least 0")
+        require(0 <= self.decay <= 1, "method.decay", self.decay, "between 0 and 1")
+        require(self.samples >= 1, "method.samples", self.samples, "at least 1")
+
+    def extra_loss(
+        self, batch: dict[str, torch.Tensor], loss: Loss, policy: torch.nn.Module, kept: MethodState | None
+    ) -> torch.Tensor | None:
+        """The penalty; the first stage has none."""
+        if kept is None:
+            return None
+        import torch
+
+        fisher, anchor = _part(kept, "fisher"), _part(kept, "anchor")
+        terms = [(fisher[name] * (w - anchor[name]).square()).sum() for name, w in _weights(policy).items()]
+        return self.strength / 2 * torch.stack(terms).sum()
+
+    def keep(
+        self, policy: torch.nn.Module, losses: Callable[[int], Iterator[Loss]], kept: MethodState | None
+    ) -> MethodState:
+        """The Fisher diagonal of all tasks so far, and the weights."""
+        import torch
+
+        weights = _weights(policy)
+        fisher = {name: torch.zeros_like(w, requires_grad=False) for name, w in weights.items()}
+        for loss in losses(self.samples):
+            gradients = torch.autograd.grad(loss.total, list(weights.values()), allow_unused=True)
+            for total, gradient in zip(fisher.values(), gradients, strict=True):
+                if gradient is not None:  # a weight without use
+                    total.addcmul_(gradient, gradient, value=1 / self.samples)
+        if kept is not None:
+            for name, before in _part(kept, "fisher").items():
+                fisher[name] += self.decay * before
+        anchor = {f"anchor/{name}": w.detach().clone() for name, w in weights.items()}
+        return MethodState({f"fisher/{name}": f for name, f in fisher.items()} | anchor)
+
+    def kept_shapes(self, policy: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+        """Two tensors for every weight that is trained."""
+        return {f"{part}/{n}": tuple(w.shape) for part in ("fisher", "anchor") for n, w in _weights(policy).items()}
+
+
+def _weights(policy: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
+
+
+def _part(kept: MethodState, part: str) -> dict[str, torch.Tensor]:
+    return {key.removeprefix(f"{part}/"): t for key, t in kept.tensors.items() if key.startswith(f"{part}/")}

@@ -1,0 +1,62 @@
+"""What a method keeps from one stage to the next: tensors and plain values, as two files of a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.errors import HoldfastError
+
+if TYPE_CHECKING:
+    import torch
+
+TENSORS, VALUES = "method.safetensors", "method.json"
+
+
+@dataclass(frozen=True)
+class MethodState:
+    """Tensors by name, and values that JSON can hold."""
+
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tensors."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
+
+    def write(self, folder: Path) -> None:
+        """Write both files."""
+        from safetensors.torch import save_file
+
+        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in self.tensors.items()}, folder / TENSORS)
+        (folder / VALUES).write_text(json.dumps(self.values, indent=1))
+
+    def check(self, shapes: dict[str, tuple[int, ...]], origin: object) -> None:
+        """Refuse tensors whose names or shapes are not exactly these."""
+        found = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
+        missing = [name for name in shapes if name not in found]
+        unexpected = [name for name in found if name not in shapes]
+        wrong = [f"{n} {found[n]} instead of {shapes[n]}" for n in shapes if n in found and found[n] != shapes[n]]
+        for problem, names in (("lacks", missing), ("has unexpected", unexpected), ("has wrong shapes of", wrong)):
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                raise HoldfastError(f"{origin} {problem} {len(names)} tensors: {', '.join(names[:5])}{more}.")
+
+
+def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) -> MethodState | None:
+    """Read what a method kept in a checkpoint, tensors on the device; None where it kept nothing and need not have."""
+    from safetensors.torch import load_file
+
+    if not (folder / VALUES).exists() and not shapes:
+        return None
+    try:
+        state = MethodState(load_file(folder / TENSORS, device), json.loads((folder / VALUES).read_text()))
+    except OSError as error:
+        raise HoldfastError(f"{folder} lacks what the method kept: {error}.") from None
+    except ValueError as error:
+        raise HoldfastError(f"{folder / VALUES} cannot be read: {error}.") from None
+    state.check(shapes, folder / TENSORS)
+    return state

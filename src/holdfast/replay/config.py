@@ -1,0 +1,48 @@
+"""What a user may say about replay. Light to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from holdfast.core.errors import require, require_choice, unknown
+from holdfast.replay.schedule import Coin, Mix, Share
+from holdfast.replay.selection import SELECTIONS
+
+Store = Literal["reference", "copy"]
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """Experience replay (method er)."""
+
+    # rho: share of all episodes the buffer may hold, split equally among the tasks seen.
+    ratio: float = 0.2
+    # f_r: share of a stage's samples that come from the buffer; stages grow by 1 / (1 - f_r).
+    frequency: float = 0.2
+    # step: a step takes its whole batch from the buffer, or none of it (the paper); row: every batch takes f_r of its
+    # rows from the buffer.
+    mix: Mix = "step"
+    # How replayed samples are split: equal (per task), group (by `weights`), frames (by what is kept).
+    share: Share = "equal"
+    # Weights of the groups, used with share=group. The paper's asymmetric schedule is 2 : 1 with frequency 0.3.
+    weights: dict[str, float] = field(default_factory=lambda: {"bimanual": 2.0, "single": 1.0})
+    # With mix=step, which steps replay. plain: an independent coin per step; stratified: exactly round(f_r * steps).
+    coin: Coin = "plain"
+    # Which episodes are kept: random, diverse (unlike each other in state and action), or hard (those the policy
+    # predicts worst at the end of their stage).
+    selection: str = "random"
+    # reference: kept episodes are read from their datasets, which must stay where they are; copy: the run copies
+    # them at the end of each stage, and the stage's dataset may be deleted.
+    store: Store = "reference"
+
+    def __post_init__(self) -> None:
+        require(0 < self.ratio <= 1, "replay.ratio", self.ratio, "above 0 and at most 1")
+        require(0 <= self.frequency < 1, "replay.frequency", self.frequency, "at least 0 and below 1")
+        require_choice("replay.mix", self.mix, Mix)
+        require_choice("replay.share", self.share, Share)
+        require_choice("replay.coin", self.coin, Coin)
+        require_choice("replay.store", self.store, Store)
+        if self.selection not in SELECTIONS:
+            raise unknown("--replay.selection", self.selection, SELECTIONS)
+        require(all(w > 0 for w in self.weights.values()), "replay.weights", self.weights, "all above 0")

@@ -1,0 +1,81 @@
+"""The loss of a finished stage's policy on the stage's own data, for methods and selections that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from holdfast.core.records import Stage
+from holdfast.data.loader import Batch, Batches
+from holdfast.data.sampler import Draw, Pool, Sampler
+from holdfast.norm.strategies import Normalization
+from holdfast.policies import transforms
+from holdfast.policies.adapter import Adapter, Loss
+from holdfast.policies.config import AugmentConfig
+from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.parallel import computes_in_bf16
+from holdfast.train.stage_data import StageData
+from holdfast.train.step import Stepper, step_seed
+
+NO_AUGMENTATION = AugmentConfig(shift=0, brightness=0, contrast=0, saturation=0)
+FRAMES = 8  # of an episode that its score is measured on
+
+
+class LossProbe:
+    """Asks one process's whole policy, in evaluation mode and without augmentation.
+
+    What is drawn depends on nothing but the seed and the stage, so a stage that is finished again asks for the same.
+    """
+
+    def __init__(
+        self, config: TrainConfig, stage: Stage, data: StageData, adapter: Adapter, spaces: Normalization, device: str
+    ) -> None:
+        self._config = replace(config, augment=NO_AUGMENTATION)
+        self._stage, self._data, self._adapter, self._spaces, self._device = stage, data, adapter, spaces, device
+
+    def samples(self, count: int) -> Iterator[Loss]:
+        """Losses, with gradients, of frames drawn equally from the tasks that the stage learned, one by one."""
+        pools = [Pool(row, np.arange(len(lesson.source.state)), 1.0) for row, lesson in enumerate(self._data.new)]
+        # As a step of stage 0, which no run has: training draws other frames.
+        draw = Sampler(self._config.seed, 0, 1, count, tuple(pools)).draw(self._stage.number)
+        with closing(self._batches()) as batches:
+            for i in range(count):
+                seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
+                yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
+
+    @torch.no_grad()
+    def episode_scores(self, row: int) -> np.ndarray:
+        """The loss of every episode of a lesson, on frames spread over it, all with the same noise."""
+        source, seed = self._data.lessons[row].source, step_seed(self._config.seed, self._stage.number)
+        scores = []
+        with closing(self._batches()) as batches:
+            for first, end in zip(source.starts, source.ends, strict=True):
+                frames = np.unique(np.linspace(first, end - 1, FRAMES).round().astype(np.int64))
+                batch = batches.make(Draw(np.full(len(frames), row), frames, 0))
+                scores.append(float(self._loss(batch, seed).total))
+        return np.array(scores)
+
+    def _loss(self, batch: Batch, seed: int) -> Loss:
+        ready = self._stepper.prepare(batch, seed)
+        self._adapter.policy.eval()
+        torch.manual_seed(seed)
+        bf16 = computes_in_bf16(self._config, self._device)
+        with torch.autocast(self._device.split(":")[0], torch.bfloat16, enabled=bf16):
+            return self._adapter.loss(ready, self._stepper.active_rows(batch))
+
+    def _batches(self) -> Batches:
+        count = self._data.learning
+        return Batches(self._data.new, self._data.caches[:count], self._adapter.layout, self._device)
+
+    @cached_property
+    def _stepper(self) -> Stepper:
+        spaces = [self._spaces.train(lesson.task.name) for lesson in self._data.new]
+        preprocess = transforms.build_training(self._adapter.config, spaces)
+        active = np.stack([lesson.active for lesson in self._data.new]) if self._config.idle == "mask" else None
+        number, steps = self._stage.number, self._stage.steps
+        return Stepper(self._config, self._adapter, preprocess, active, number, steps, self._device)
