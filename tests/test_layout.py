@@ -85,7 +85,7 @@ def one_direction(edges: dict[str, dict[str, str]], what: str) -> None:
 def test_the_order_names_every_folder_and_nothing_else():
     there = {part_of(module) for module in MODULES} - {"", "__main__"}
     assert there - set(ORDER) == set(), "add it to ORDER, at the place where its imports allow it"
-    assert set(ORDER) - there - {"arenas"} == set(), "ORDER names what is not there"
+    assert set(ORDER) - there == set(), "ORDER names what is not there"
 
 
 @pytest.mark.parametrize("part", ORDER)
@@ -139,8 +139,6 @@ def test_training_and_evaluation_meet_in_the_run_folder_only():
 
 
 def test_only_its_arena_knows_the_twin():
-    if not (ROOT / "arenas").exists():
-        pytest.skip("there are no arenas yet")
     wrong = [
         f"{place(module)}:{line} imports {target}"
         for module in MODULES
