@@ -90,7 +90,7 @@ def read_buffer(file: Path) -> Buffer:
     """Read a buffer.json that keeps something."""
     buffer = read_json(Buffer, file)
     if not buffer.tasks:
-        raise HoldfastError(f"{file} keeps no episode; only method er does.")
+        raise HoldfastError(f"{file} keeps no episode: its method replays nothing.")
     return buffer
 
 
