@@ -160,7 +160,7 @@ def test_a_baseline_gives_fwt(run, tmp_path, ran, capsys):
     evaluate(run, "--trials", 2, "--baseline", alone)
     assert ["push_box", "-", "20.5", "10.5"] in [line.split() for line in capsys.readouterr().out.splitlines()]
     assert evaluate(run, "--trials", 2, "--baseline", run) == 2
-    assert "not with 'finetune'" in capsys.readouterr().err
+    assert "Give a run of --method=finetune" in capsys.readouterr().err
 
 
 def test_stages_not_finished_yet_are_said_and_left_out(tmp_path, ran, capsys):

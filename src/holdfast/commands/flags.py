@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import re
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.methods import METHODS
 
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
+
+# What argparse says of a value that is not one of a flag's.
+_CHOICE = re.compile(r"argument (?P<flag>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<valid>.*)\)")
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
@@ -38,6 +42,8 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
                 parsed = replace(parsed, method_options=collected["method"])
     except SystemExit:  # argparse inside draccus
         reason = complaint.getvalue().strip().split("\n")[-1].removeprefix(f"holdfast {command}: error: ")
+        if choice := _CHOICE.fullmatch(reason):
+            raise unknown(choice["flag"], choice["given"], choice["valid"].replace("'", "").split(", ")) from None
         raise HoldfastError(f"{reason}. `holdfast {command} --help` lists the flags.") from None
     except HoldfastError:
         raise

@@ -36,7 +36,13 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
     valid = [item.name for item in fields(kind)]
     for option in options:
         if option not in valid:
-            raise unknown(f"option of --method={name}:", f"--method.{option}", [f"--method.{v}" for v in valid])
+            hint = (
+                " Make the class a @dataclass(frozen=True)."
+                if option in kind.__dict__.get("__annotations__", {})
+                else ""
+            )
+            problem = unknown(f"option of --method={name}:", f"--method.{option}", [f"--method.{v}" for v in valid])
+            raise HoldfastError(f"{problem}{hint}")
     if not options:
         return kind()
     import draccus
@@ -47,4 +53,4 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
         raise
     except Exception as error:
         cause = error.__cause__ if isinstance(error.__cause__, HoldfastError) else None
-        raise cause or HoldfastError(f"--method={name} with {dict(options)}: {error}.") from None
+        raise cause or HoldfastError(f"--method={name}: {error}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from holdfast.core.records import Stage, Stream
 from holdfast.replay.config import ReplayConfig
-from holdfast.replay.schedule import replayed_rows
+from holdfast.replay.schedule import replayed_rows, stage_steps
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +35,14 @@ class Method:
     # Whether episodes of finished tasks are kept for replay.
     replays: ClassVar[bool] = False
 
+    def __init_subclass__(cls) -> None:
+        """Find mistakes that would otherwise show after the first stage, or never."""
+        for name in ("arrangement", "replays"):
+            if "ClassVar" not in str(cls.__dict__.get("__annotations__", {}).get(name, "ClassVar")):
+                raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
+        if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
+            raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
+
     @property
     def needs_whole_policy(self) -> bool:
         """Whether --parallel=fsdp, which leaves every rank a part of each weight, is refused.
@@ -44,8 +52,20 @@ class Method:
         return (type(self).extra_loss, type(self).keep) != (Method.extra_loss, Method.keep)
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """The stages of a stream. `steps` are the updates with new data, task by task; `frequency` is the replay's."""
-        return tuple(Stage(i + 1, name, (i,), steps[i], start=start(i)) for i, name in enumerate(stream.names))
+        """The stages of a stream: here one per task, each from the weights before.
+
+        A method that replays has nothing to replay in the first stage; later ones are longer by 1 / (1 - f_r).
+
+        Args:
+            stream: The tasks.
+            steps: Updates with new data, task by task.
+            frequency: The replay frequency f_r.
+        """
+        replayed = [frequency if i and self.replays else 0.0 for i in range(len(stream.names))]
+        return tuple(
+            Stage(i + 1, name, (i,), stage_steps(steps[i], replayed[i]), replayed[i], "previous" if i else "base")
+            for i, name in enumerate(stream.names)
+        )
 
     def replayed_rows(self, stage: Stage, step: int, batch_size: int, replay: ReplayConfig, seed: int) -> int:
         """How many rows of a step's batch are kept episodes': none, all of them, or some.
@@ -88,8 +108,3 @@ class Method:
     def kept_shapes(self, policy: torch.nn.Module) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the tensors that `keep` returns for this policy; a file with any others is refused."""
         return {}
-
-
-def start(position: int) -> Literal["base", "previous"]:
-    """The first stage starts from the base weights, every other from the stage before."""
-    return "previous" if position else "base"

@@ -168,7 +168,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     buffer = keep_episodes(setting, ready, probe) if setting.method.replays else ready.buffer
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
-        kept.check(setting.method.kept_shapes(policy), f"What --method={config.method} keeps")
+        kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")
 
     def fill(target: Path) -> None:
         ready.adapter.save(Checkpoint(target).policy, normalization.test(learned.task.name))
