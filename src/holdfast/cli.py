@@ -1,4 +1,4 @@
-"""The command line: finds the command, imports only what it needs, and turns errors into one clear line."""
+"""The command line: imports only the module of the command that is run, and prints errors as one line."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from holdfast import __version__
 from holdfast.core.errors import HoldfastError, unknown
 
 COMMANDS = {
-    "run": "a named experiment from the first demonstration to the report: quickstart, single_arm, ...",
-    "train": "train a policy on a stream of tasks, one stage after the other",
-    "doctor": "look for faults in datasets before they cost a training run",
-    "export": "the episodes a run keeps for replay, as a LeRobot dataset",
-    "import": "older LeRobot datasets and other code's replay buffers, made readable here",
-    "evaluate": "trials of every task after every stage in the simulated cell: the matrix of scores",
-    "cache": "decoded frames kept between runs: what there is, and how to be rid of it",
-    "score": "a page on which people score attempts on the robot or on video, blind to the checkpoint",
-    "plan": "which cells still need how many trials for an interval of a wanted width",
-    "metrics": "AS, BWT and FWT of a matrix of scores",
-    "report": "one page about runs: matrices, metrics, where tasks break, videos",
-    "bundle": "a stage's policy as one folder to check, compare, deploy and take back",
-    "serve": "a bundle's policy, asked by robots over a websocket",
-    "rollout": "a policy on a robot, the simulated pair or the real one, filmed and recorded",
-    "record": "demonstrations of the simulated cell's experts as LeRobot datasets",
-    "watch": "an expert, a policy or a recorded episode as a video with the rubric ticking",
-    "twin": "scores and pictures of the simulated cell's tasks under scripted policies",
+    "run": "run a named experiment from recording to report: quickstart, single_arm, ...",
+    "train": "train a policy on a stream of tasks, one stage after another",
+    "doctor": "check datasets for faults before training",
+    "export": "write the episodes a run keeps for replay as a LeRobot dataset",
+    "import": "convert older LeRobot datasets and other code's replay buffers",
+    "evaluate": "run simulated trials of every task after every stage: the matrix of scores",
+    "cache": "list and remove decoded frames kept between runs",
+    "score": "serve a page on which people score attempts, live or on video, blind to the checkpoint",
+    "plan": "show how many more trials each cell needs for a given interval width",
+    "metrics": "compute AS, BWT and FWT of a matrix of scores",
+    "report": "write one page about runs: matrices, metrics, where tasks break, videos",
+    "bundle": "pack a stage's policy into one folder; check, compare, deploy, roll back",
+    "serve": "serve a bundle's policy to robots over a websocket",
+    "rollout": "run a policy on the simulated or the real robot, filmed and recorded",
+    "record": "record demonstrations of the simulated cell's experts as LeRobot datasets",
+    "watch": "make a video of an expert, a policy or a recorded episode, with the rubric beside it",
+    "twin": "score and draw the simulated cell's tasks under scripted policies",
 }
 
 HELP = """\
@@ -45,7 +45,7 @@ start here:
 
 
 def main(argv: list[str]) -> int:
-    """Run one command and return its exit code: 0 done, 2 a mistake the user can mend."""
+    """Run one command and return its exit code: 0 done, 2 an error the user can fix."""
     if not argv or argv[0] in ("-h", "--help"):
         width = max(map(len, COMMANDS))
         print(HELP.format(commands="\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())))
@@ -62,20 +62,20 @@ def main(argv: list[str]) -> int:
         print(f"holdfast: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("holdfast: stopped. Run the same command again to go on.", file=sys.stderr)
+        print("holdfast: stopped. Run the same command again to continue.", file=sys.stderr)
         return 130
 
 
 def set_up_torch() -> None:
-    """What torch reads when it starts; a variable that is set already is left alone."""
+    """Set the environment variables that torch reads when it starts; those already set are left alone."""
     # On shared cores two threads can be far slower than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
-    # A GPU's memory that cannot grow in place breaks into pieces: pi0.5's largest batch would be a tenth smaller.
+    # Without it GPU memory fragments: pi0.5's largest batch would be a tenth smaller.
     if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # the older name
         os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
 
 def entry() -> None:
-    """Console script."""
+    """Entry point of the console script."""
     set_up_torch()
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""From a matrix of scores to average score, backward and forward transfer, with bootstrap intervals.
+"""Average score, backward and forward transfer of a matrix of scores, with bootstrap intervals.
 
 With c(i, j) the mean score of task i after stage j, and b(i) that of task i trained on its own:
 
@@ -24,12 +24,12 @@ _ALONE = 0  # as a stage: the task trained on its own, for the baseline
 _PERCENTILES = (2.5, 97.5)
 
 type _Key = tuple[int, int]  # task i, stage j (or _ALONE)
-type _Pair = tuple[_Key, _Key | None]  # a term of a mean: the first, less the second if there is one
+type _Pair = tuple[_Key, _Key | None]  # a term of a mean: the first, minus the second if there is one
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric at one stage: its value, its 95 % interval over trials, and the scores it lacks, in words.
+    """One metric at one stage: its value, its 95 % interval over trials, and the missing scores as text.
 
     `value` is None where the metric is undefined (nothing missing) or cannot be computed (something missing).
     `low` and `high` are None unless every score it uses was measured in at least two trials.
@@ -55,10 +55,10 @@ def summarize(matrix: Matrix, draws: int = 2000, seed: int = 0) -> list[StageMet
     """The metrics after every stage, one stage per task; stages not measured have no value.
 
     Args:
-        matrix: The scores; cells of tasks not yet trained (i > j) are allowed and play no part.
-        draws: Bootstrap resamples behind each interval.
-        seed: Of the resamples. A cell's resamples depend on the seed and the cell alone, so intervals of early
-            stages stay as they are when later stages are added.
+        matrix: The scores; cells of tasks not yet trained (i > j) are allowed and ignored.
+        draws: Bootstrap resamples per interval.
+        seed: Of the resamples. A cell's resamples depend only on the seed and the cell, so intervals of early
+            stages do not change when later stages are added.
     """
     check(matrix)
     scores = _Scores(matrix, draws, seed)
@@ -87,7 +87,7 @@ def mean_of_means(groups: Sequence[Sequence[float]], draws: int = 2000, seed: in
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two raters agree: the share of equal answers, and Cohen's kappa, or in words why there is none."""
+    """How far two raters agree: the share of equal answers, and Cohen's kappa, or why it is undefined."""
 
     count: int
     observed: float | None
@@ -96,10 +96,10 @@ class Agreement:
 
 
 def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
-    """Agreement of two raters on yes-or-no questions, beyond what their habits alone would give.
+    """Agreement of two raters on yes-or-no questions, beyond chance.
 
-    With p the share of equal answers and e the share expected if each answered yes as often as he does, but at random:
-    kappa = (p - e) / (1 - e). Where both always gave one and the same answer, e is 1 and kappa undefined.
+    With p the share of equal answers and e the share expected if each answered at random with the same rate of yes:
+    kappa = (p - e) / (1 - e). If both always gave the same answer, e is 1 and kappa is undefined.
     """
     if not answers:
         return Agreement(0, None, None, "nothing was rated by both")
@@ -115,8 +115,8 @@ def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
 class _Scores:
     """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired.
 
-    scipy.stats.bootstrap resamples anew for every figure: it takes five times as long, and an interval of an early
-    stage would change with the stages added later.
+    scipy.stats.bootstrap resamples for every figure: it takes five times as long, and intervals of early stages
+    would change when stages are added.
     """
 
     def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
@@ -155,7 +155,7 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse cells outside the tasks and scores that are not numbers; any scale of scores will do."""
+    """Refuse cells outside the tasks and scores that are not finite; scores may have any scale."""
     size = len(matrix.tasks)
     for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
         if not (1 <= i <= size and 1 <= j <= size):
@@ -239,7 +239,7 @@ def _task_names(names: object) -> tuple[str, ...]:
 
 
 def _measured(entries: Sequence[Any], tasks: Sequence[str], stage: int) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """The entries of a row that hold scores, with their task's number."""
+    """The measured entries of a row, with their task's number."""
     for i, entry in enumerate(entries, 1):
         trials = [] if entry is None else entry if isinstance(entry, list) else [entry]
         for score in trials:

@@ -1,4 +1,4 @@
-"""From what happened in a trial to its score: milestones minus penalties, not below 0, as a share of 100."""
+"""The score of a trial: milestones minus penalties, not below 0, scaled to 100."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
 def awarded(task: Task, milestones: Iterable[str], final: bool = True) -> tuple[str, ...]:
     """The milestones that earn a point, in the rubric's order.
 
-    A reached milestone counts only if all it needs count too. Full score demands the task's final condition:
-    without it the last milestone is withheld.
+    A reached milestone counts only if all milestones it needs count too. Full score requires the task's final
+    condition: without it the last milestone is withheld.
     """
     if not task.milestones:
         raise HoldfastError(f"Task {task.name!r} has no milestones, so its trials cannot be scored. Add some to it.")
@@ -24,7 +24,7 @@ def awarded(task: Task, milestones: Iterable[str], final: bool = True) -> tuple[
     for name in sorted(reached - set(names)):
         raise unknown(f"milestone of task {task.name!r}", name, names)
     counted: list[str] = []
-    for milestone in task.milestones:  # needs point backwards, so one pass settles whole chains
+    for milestone in task.milestones:  # needs refer to earlier milestones, so one pass is enough
         if milestone.name in reached and all(need in counted for need in milestone.needs):
             counted.append(milestone.name)
     return tuple(name for name in counted if final or name != names[-1])
@@ -53,7 +53,7 @@ def score_trial(task: Task, trial: Trial) -> float:
 
 
 def score_reached(task: Task, reached: Reached) -> float:
-    """Score of an arena's episode, 0 to 100; plain success is all there is of a task without milestones."""
+    """Score of an arena's episode, 0 to 100; a task without milestones is scored by success alone."""
     if not task.milestones:
         return 100.0 if reached.final else 0.0
     return score(task, reached.milestones, reached.penalties, reached.final)

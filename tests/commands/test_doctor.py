@@ -120,7 +120,7 @@ def test_a_stream_s_mapping_is_shown_and_applied(ward, capsys):
     stream.write_text("\n".join(lines))
     main([str(stream)])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "seen as the stream says: top is 'head'; wrist is black 48x48; 15 frames per second" in shown
+    assert "mapped by the stream: top is 'head'; wrist is black 48x48; 15 frames per second" in shown
     assert "top 48x48, wrist 48x48" in shown
     stream.write_text(stream.read_text().replace('"head"', '"haed"'))
     assert main([str(stream), "--json"]) == 1

@@ -9,7 +9,7 @@ def test_score_exports_and_speaks_of_agreement(tmp_path, capsys):
     assert "3 trials written" in capsys.readouterr().out
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
     assert main(["score", str(folder), "--agreement"]) == 0
-    assert "No video was rated by two yet" in capsys.readouterr().out
+    assert "No video was rated by two people yet" in capsys.readouterr().out
 
 
 def test_score_refuses_what_makes_no_sense(tmp_path, capsys):

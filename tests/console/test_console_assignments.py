@@ -167,7 +167,7 @@ def test_taking_a_saved_trial_back_leaves_a_trace(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1)
     assignments = open_runs(folder)
     attempt = score(assignments, "Ada")
-    with pytest.raises(RefusedError, match="saved already"):
+    with pytest.raises(RefusedError, match="already saved"):
         tell(assignments, "Ada", attempt, "note", "too late")
     tell(assignments, "Ada", attempt, "withdraw")
     assert [(t.valid, t.score) for t in trials(folder)] == [(False, None)]

@@ -341,7 +341,7 @@ def test_a_recording_that_lost_frames_is_refused(shelf, built):
     ends = np.array(table[name].to_pylist())
     ends[2] -= 1 / 30
     pq.write_table(table.set_column(table.column_names.index(name), name, [ends]), path)
-    with pytest.raises(HoldfastError, match=r"cannot be trained on: .*head, episode 2: .*13 for 14.*do not belong"):
+    with pytest.raises(HoldfastError, match=r"cannot be trained on: .*head, episode 2: .*13 for 14.*out of step"):
         shelf.open()
     assert built == []
 

@@ -165,11 +165,11 @@ FAULTS = {
     ),
     "asleep": (
         lambda r: change_numbers(r, S, lambda v: np.where(np.arange(60)[:, None] // 20 == 1, v[20], v)),
-        None, "warning", "frozen-joint", "episode 1", "Nothing of",
+        None, "warning", "frozen-joint", "episode 1", "No joint of",
     ),
     "active arm asleep": (
         lambda r: change_numbers(r, S, setting(slice(20, 40), slice(0, 7), 0.1)),
-        KNOWN, "warning", "frozen-joint", "episode 1", "Nothing of",
+        KNOWN, "warning", "frozen-joint", "episode 1", "No joint of",
     ),
     "jump": (
         lambda r: change_numbers(r, S, lambda v: v + 0.5 * (np.arange(60) == 30)[:, None] * (np.arange(14) == 1)),

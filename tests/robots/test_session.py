@@ -256,7 +256,7 @@ def test_the_command_runs_a_stage_of_a_run_in_the_twin(small_run, tmp_path, caps
     words = ["rollout", "--task=press_button", f"--run={run}", "--stage=1", "--device=cpu"]
     assert main([*words, "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "12 of 16 steps carried out, the next asked for 4 ahead" in said
+    assert "12 of 16 steps executed, the next one requested 4 steps ahead" in said
     assert "arms stop when an answer takes more than 0.5 s" in said
     assert not (run / "rollouts").exists()
     record = tmp_path / "data"

@@ -177,7 +177,7 @@ def test_the_command_makes_verifies_and_compares(trained, tmp_path, capsys):
     assert f"knows {TASKS[0]}, {TASKS[1]}" in capsys.readouterr().out
     assert main(["bundle", "verify", two]) == 0
     assert main(["bundle", "diff", one, one]) == 0
-    assert "They are the same" in capsys.readouterr().out
+    assert "The bundles are the same" in capsys.readouterr().out
     assert main(["bundle", "diff", one, two]) == 1
     assert f"task {TASKS[1]}: new" in capsys.readouterr().out
     (tmp_path / "two" / "bundle.json").unlink()

@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping, Matrix, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
-_PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task that say where its data lies and how it is seen
+_PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task about its dataset and mapping
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -30,7 +30,7 @@ class CellCamera:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """Published scores of one method after the last stage of one stream; empty or None where not printed."""
+    """Published scores of one method after the last stage of one stream; empty or None if not published."""
 
     stream: str
     method: str
@@ -74,7 +74,7 @@ class PublishedMatrix:
 
 @dataclass(frozen=True)
 class PublishedHyperparameters:
-    """What all published runs share."""
+    """Settings shared by all published runs."""
 
     base_model: str
     gpus: str
@@ -147,11 +147,11 @@ def paper() -> Paper:
 
 
 def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
-    """Load a stream of the catalog by name, or a user's from a TOML file; no dataset is opened.
+    """Load a stream of the catalog by name, or one from a TOML file; no dataset is opened.
 
     Args:
         name_or_path: One of `streams()`, or the path of a TOML file.
-        data_root: Folder with one dataset folder per task, for the tasks that name no dataset themselves.
+        data_root: Folder with one dataset folder per task, for tasks that do not name a dataset.
     """
     if name_or_path in _streams():
         return _stream(_streams()[name_or_path], _HERE, data_root, f"catalog stream {name_or_path!r}")
@@ -197,7 +197,7 @@ def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: s
 
 
 def _only_arm(embodiment: str | None) -> dict[str, list[str]]:
-    """The arms of a task that names none: the robot's, if it has but one; any, if the stream names no robot."""
+    """The arms of a task that names none: the robot's only arm; `arm`, if the stream names no robot."""
     if embodiment is None:
         return {"arms": ["arm"]}
     from holdfast import embodiments  # imports numpy, which most streams do not need
@@ -207,7 +207,7 @@ def _only_arm(embodiment: str | None) -> dict[str, list[str]]:
 
 
 def _stream_task(entry: object, folder: Path, data_root: str | None, embodiment: str | None, where: str) -> StreamTask:
-    """A task of a stream: one of the catalog, named, or a new one, defined in place."""
+    """A task of a stream: one of the catalog by name, or a new one defined in place."""
     if not isinstance(entry, dict):
         raise HoldfastError(f"{where} must be a table [[task]], got {entry!r}.")
     check_keys(entry, (*_PLACE, *toml_keys(Task)), where)
@@ -231,18 +231,18 @@ def _stream_task(entry: object, folder: Path, data_root: str | None, embodiment:
 
 
 def _mapping(entry: dict[str, Any], where: str) -> Mapping | None:
-    """How the dataset is to be seen, if the stream says so."""
+    """The mapping of the dataset, if the stream has one."""
     table = {key: entry[key] for key in toml_keys(Mapping) if key in entry}
     return build(Mapping, table, where) if table else None
 
 
 def _dataset(entry: dict[str, Any], name: str, folder: Path, data_root: str | None, where: str) -> str:
-    """Where a task's demonstrations lie: an absolute path, or a hub id as it was written."""
+    """The dataset of a task: an absolute path, or a hub id as written."""
     if "dataset" not in entry:
         if not data_root:
             raise HoldfastError(
                 f"{where} names no dataset. Give --data_root=FOLDER to use FOLDER/{name}"
-                + (", or write dataset = ... in the file." if folder != _HERE else " and its like for the other tasks.")
+                + (", or write dataset = ... in the file." if folder != _HERE else " and likewise for the other tasks.")
             )
         return os.path.abspath(os.path.join(os.path.expanduser(data_root), name))
     dataset = convert(str, entry["dataset"], f"{where}: 'dataset'")
@@ -256,5 +256,5 @@ def _task(table: dict[str, Any], where: str) -> Task:
     built = build(Task, table, where)
     names = [penalty.name for penalty in built.penalties]
     if len(set(names)) != len(names):
-        raise HoldfastError(f"{where} has two penalties of one name: {names}.")
+        raise HoldfastError(f"{where} has two penalties of the same name: {names}.")
     return built

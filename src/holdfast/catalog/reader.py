@@ -1,4 +1,4 @@
-"""TOML tables into frozen records; every error says where it is and what would be right."""
+"""Reads TOML tables into frozen records; every error says where it is and what is expected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-# A repeated table reads best in the singular: [[task.milestone]].
+# Repeated tables are named in the singular: [[task.milestone]].
 _KEYS = {"milestones": "milestone", "penalties": "penalty"}
 _WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"}
 
@@ -36,11 +36,11 @@ def read(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the end of the file")
-        raise HoldfastError(f"{path} is not valid TOML: {problem}. Mend that line.") from None
+        raise HoldfastError(f"{path} is not valid TOML: {problem}. Correct that line.") from None
 
 
 def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:
-    """Make a record of class `kind` out of a TOML table; `where` begins every error."""
+    """Make a record of class `kind` out of a TOML table; `where` starts every error message."""
     if not isinstance(table, dict):
         raise HoldfastError(f"{where} must be a table, got {table!r}.")
     keys = toml_keys(kind)
@@ -61,9 +61,9 @@ def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Return `value` as the type `hint`, which it must already be in TOML's terms."""
+    """Return `value` as the type `hint`, after checking that its TOML type matches."""
     if isinstance(hint, UnionType):
-        hint = get_args(hint)[0]  # `X | None`: TOML has no null, so what is written is an X
+        hint = get_args(hint)[0]  # `X | None`: TOML has no null, so a given value is an X
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if not isinstance(value, list):

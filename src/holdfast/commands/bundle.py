@@ -1,4 +1,4 @@
-"""`holdfast bundle`: a stage's policy as one folder that can be checked, compared, deployed and taken back."""
+"""`holdfast bundle`: a stage's policy as one folder that can be checked, compared, deployed and rolled back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 
 _HELP = """\
-A bundle is one folder with all that a policy needs to act: weights, normalization, transforms, prompts and rubrics of
-the tasks it knows, the robot it is for, and a SHA-256 of every file. One that was altered or is incomplete does not
-load. LeRobot's own tools load BUNDLE/policy.
+A bundle is one folder with everything a policy needs to run: weights, normalization, transforms, prompts and rubrics of
+its tasks, its robot, and a SHA-256 of every file. An altered or incomplete bundle does not load. LeRobot's own tools
+load BUNDLE/policy.
 
   holdfast bundle RUN [--stage K] [--output FOLDER]   write the bundle of a run's stage
   holdfast bundle verify BUNDLE                       check every byte
-  holdfast bundle diff OLD NEW                        what would change, in words; exit code 1 if anything
-  holdfast bundle deploy BUNDLE --to FOLDER           make it what a robot uses: FOLDER/current
-  holdfast bundle rollback FOLDER                     back to what the robot used before
+  holdfast bundle diff OLD NEW                        list the differences; exit code 1 if there are any
+  holdfast bundle deploy BUNDLE --to FOLDER           make it the bundle a robot uses: FOLDER/current
+  holdfast bundle rollback FOLDER                     return to the bundle deployed before
 """
 _EXAMPLES = """\
 examples:
@@ -37,8 +37,8 @@ def main(argv: list[str]) -> int:
     )
     if not argv or argv[0] not in _ACTIONS:
         parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder")
-        parser.add_argument("--stage", type=int, metavar="K", help="the stage; else the last finished one")
-        parser.add_argument("--output", type=Path, metavar="FOLDER", help="the new folder; else bundles/RUN-K")
+        parser.add_argument("--stage", type=int, metavar="K", help="the stage (the last finished one)")
+        parser.add_argument("--output", type=Path, metavar="FOLDER", help="the new folder (bundles/RUN-K)")
         parser.add_argument("--embodiment", help="the robot, if not the run's own: a name or a .toml file")
         return _make(parser.parse_args(argv))
     action, words = argv[0], argv[1:]
@@ -65,7 +65,7 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     from holdfast.serve.bundle import load
 
     bundle = load(args.bundle)
-    print(f"{args.bundle} is whole: {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
+    print(f"{args.bundle} is intact: {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
     return 0
 
 
@@ -77,7 +77,7 @@ def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
     from holdfast.serve.diff import differences
 
     found = list(differences(load(args.old), load(args.new)))
-    print("\n".join(found) or "They are the same.")
+    print("\n".join(found) or "The bundles are the same.")
     return 1 if found else 0
 
 

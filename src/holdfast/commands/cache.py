@@ -1,4 +1,4 @@
-"""`holdfast cache ls|rm`: frames that were decoded once and are shared between runs."""
+"""`holdfast cache ls|rm`: list and remove decoded frames that runs share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.data.cache.config import CacheConfig
 from holdfast.data.cache.listing import CacheEntry, list_caches, remove_cache, remove_quantiles, say_size
 
 _HELP = """\
-Training decodes every video once, makes its images as small as the policy reads them, and keeps them here for all runs.
-Whatever is removed is built again when it is needed.
+Training decodes every video once, resizes its images to what the policy reads, and keeps them here for all runs.
+A removed cache is rebuilt when it is needed.
 """
 _EXAMPLES = """\
 examples:
@@ -43,10 +43,10 @@ def main(argv: list[str]) -> int:
     listing.add_argument("--json", action="store_true", help="print one JSON list instead of a table")
     removing = actions.add_parser("rm", help="remove caches by key, by age, or all")
     removing.add_argument("keys", metavar="KEY", nargs="*", help="a key of `holdfast cache ls`, or its beginning")
-    removing.add_argument("--unused-for", metavar="AGE", help="all not used for so long: 12h, 30d, 4w")
-    removing.add_argument("--all", action="store_true", help="all, and the remembered quantiles")
+    removing.add_argument("--unused-for", metavar="AGE", help="caches not used for this long: 12h, 30d, 4w")
+    removing.add_argument("--all", action="store_true", help="all caches, and the stored quantiles")
     for action in (listing, removing):
-        action.add_argument("--root", default="", help="folder of the caches ($HOLDFAST_CACHE, or below ~/.cache)")
+        action.add_argument("--root", default="", help="folder ($HOLDFAST_CACHE, or ~/.cache/holdfast/frames)")
     args = parser.parse_args(argv)
     return _list(args) if args.action == "ls" else _remove(args)
 

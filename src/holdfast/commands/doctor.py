@@ -1,4 +1,4 @@
-"""`holdfast doctor TARGET...`: faults in datasets, before they cost a training run."""
+"""`holdfast doctor TARGET...`: check datasets for faults before training."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from holdfast.data.doctor.findings import Expected, Finding, Summary
 from holdfast.data.lerobot.source import camera_name
 
 _HELP = """\
-Look for faults in datasets before they cost a training run, and say what to do about each.
+Check datasets for faults before training, and say what to do about each.
 
 A TARGET is a LeRobot v3 dataset (a folder or a hub id), or a stream (a .toml file, or one of the catalog's:
-{streams}). Of a stream all datasets are examined, and more can be told: which arms should
-move, how fast the robot can be, and whether all datasets agree.
+{streams}). For a stream all datasets are examined, and more can be checked: which arms should
+move, how fast the robot can move, and whether all datasets agree.
 
-What is looked for:
+Kinds of faults:
 
   unreadable      files that are missing, damaged, empty, or of another version
   nan             values that are NaN or infinite
-  mapping         what a stream says of a dataset's cameras, dimensions or rate does not fit it
+  mapping         the stream's cameras, dimensions or rate do not fit the dataset
   dimensions      action, embodiment and the other tasks do not name the same dimensions in the same order
   missing-camera, camera-size
                   cameras that differ between the datasets of a stream
-  camera-key      a camera under a key that policies do not read; a stream file can rename it
+  camera-key      a camera stored under a key that policies do not read; a stream file can rename it
   wrong-fps       timestamps, videos and meta/info.json disagree about the frame rate
-  video-frames    a video that lost frames, so that images and actions no longer belong together
+  video-frames    a video that lost frames, so that images and actions are out of step
   uniform-camera, constant-camera
-                  a camera that was covered, unplugged or hanging (a few images of three episodes are decoded)
+                  a camera that was covered, unplugged or frozen (a few images of three episodes are decoded)
   frozen-joint    a joint that never moves, though the task uses its arm; an episode in which nothing moves
-  jumping-joint   a joint that moves further in one frame than it can
+  jumping-joint   a joint that moves further in one frame than is possible
   action-state    actions that are not targets for the next state: increments, velocities, other units
   short-episode   shorter than a chunk, or a fifth of the usual length
   instruction     the dataset's instruction is not the stream's (training uses the stream's)
-  duplicate       an episode that is there twice
+  duplicate       an episode that occurs twice
 
 Exit code: 0 no error was found (there may be warnings), 1 at least one error, 2 wrong usage.
 """
@@ -72,14 +72,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     args = parser.parse_args(argv)
 
-    # All targets are understood before the first is opened, so that a typing error costs no wait.
-    rounds = [_patients(target, args.data_root) for target in args.targets]
+    # Parse all targets before opening the first, so that a typo is reported at once.
+    targets = [_datasets(target, args.data_root) for target in args.targets]
     # A pipe has no width of its own.
     console = Console(stderr=args.json, width=max(100, Console().width), highlight=False)
-    mappings = {dataset: expected.mapping for patients in rounds for dataset, expected in patients}
+    mappings = {dataset: expected.mapping for datasets in targets for dataset, expected in datasets}
     examinations: list[Examination] = []
-    for patients in rounds:
-        for examination in _visit(patients, console):
+    for datasets in targets:
+        for examination in _examine(datasets, console):
             examinations.append(examination)
             if not args.json:
                 _print(examination, mappings.get(examination.dataset), console)
@@ -93,8 +93,8 @@ def main(argv: list[str]) -> int:
     return int(any(finding.severity == "error" for finding in findings))
 
 
-def _patients(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
-    """The datasets of a target, each with what is known of it."""
+def _datasets(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
+    """The datasets of a target, each with what is known about it."""
     if Path(target).is_dir():
         return [(target, Expected())]
     if target.endswith(".toml") or target in catalog.streams():
@@ -102,7 +102,7 @@ def _patients(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
         robot = embodiments.load(stream.embodiment) if stream.embodiment else None
         for entry in stream.tasks:
             if robot is not None:
-                robot.active(entry.task.arms)  # an arm the robot does not have is the stream's fault, not the data's
+                robot.active(entry.task.arms)  # an unknown arm is an error of the stream, not of the data
         return [(entry.dataset, Expected(entry.task, robot, mapping=entry.mapping)) for entry in stream.tasks]
     if target.count("/") == 1 and not target.startswith((".", "/", "~")):
         return [(target, Expected())]
@@ -112,10 +112,10 @@ def _patients(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
     )
 
 
-def _visit(patients: list[tuple[str, Expected]], console: Console) -> Iterator[Examination]:
+def _examine(datasets: list[tuple[str, Expected]], console: Console) -> Iterator[Examination]:
     """Examine datasets in order, each against the first that could be read."""
     first: Summary | None = None
-    for dataset, expected in patients:
+    for dataset, expected in datasets:
         with console.status(f"examining {escape(dataset)}"):
             examination = examine(dataset, replace(expected, first=first))
         first = first or examination.summary
@@ -125,7 +125,7 @@ def _visit(patients: list[tuple[str, Expected]], console: Console) -> Iterator[E
 def _print(examination: Examination, mapping: Mapping | None, console: Console) -> None:
     console.print(f"[bold]{escape(examination.dataset)}[/]", soft_wrap=True)
     if mapping is not None:
-        console.print(f"  seen as the stream says: {escape(str(mapping))}", style="dim", soft_wrap=True)
+        console.print(f"  mapped by the stream: {escape(str(mapping))}", style="dim", soft_wrap=True)
     if examination.summary:
         console.print(f"  {escape(_describe(examination.summary))}", style="dim", soft_wrap=True)
     for finding in examination.findings:
@@ -134,7 +134,7 @@ def _print(examination: Examination, mapping: Mapping | None, console: Console) 
         title = f"[bold]{escape(finding.kind)}[/]  {escape(finding.where)}"
         entry.add_row(f"  [{_COLOURS[finding.severity]}]{finding.severity}[/]", f"{title}\n{escape(finding.detail)}")
         console.print(entry)
-        # Advice may hold a command, which must survive copying: the terminal may wrap it, we do not.
+        # Advice may contain a command to copy, so it is not wrapped here.
         console.print(f"           [green]->[/] {escape(finding.advice)}", soft_wrap=True)
     console.print()
 

@@ -1,4 +1,4 @@
-"""`holdfast evaluate RUN`: trials of every task after every stage, and the matrix they make."""
+"""`holdfast evaluate RUN`: run trials of every task after every stage, and print the matrix of scores."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from holdfast.runs.trials import Trials
 
 _HELP = """\
-Try every task a run has seen, after every stage, in an arena, usually the twin: N trials a cell, the same layouts for
-every checkpoint. Trials go to RUN/trials.sqlite as they end; at the end the matrix of scores and AS, BWT and FWT are
-printed. Killed? Run the same command again: what is there is kept, and the rest gives the same trials. A later --trials
-50 adds to 20 that are there. With the method joint there is one stage, with finetune each stage is tried on its own
-task.
+Run trials of every task that a run has seen, after every stage, in an arena, usually the twin: N trials per cell, the
+same layouts for every checkpoint. Each trial is written to RUN/trials.sqlite as it ends; at the end the matrix of
+scores and AS, BWT and FWT are printed. Killed? Run the same command again: finished trials are kept, and the rest gives
+the same trials as without the interruption. A later --trials 50 adds 30 to the 20 that are there. The method joint has
+one stage; with finetune each stage is tried on its own task only.
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
 
-With --heldout FOLDER every checkpoint also says how much it would have predicted of the demonstrations FOLDER/<task>,
-which it must not have been trained on: a cheap signal of forgetting without trials, in RUN/heldout.json.
+With --heldout FOLDER every checkpoint is also scored by how well it predicts the demonstrations FOLDER/<task>, which it
+must not have been trained on: a cheap signal of forgetting without trials, in RUN/heldout.json.
 """
 _EXAMPLES = """\
 examples:
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 
 def show(run: Run, matrix: Matrix, console: Console) -> None:
-    """Print what a run's trials amount to."""
+    """Print the matrix and metrics of a run's trials."""
     if run.arrangement == "stream":
         print_metrics(matrix)
         return
@@ -110,7 +110,7 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
 
 
 def _device(asked: str) -> str:
-    if asked == "cpu":  # the usual case without a GPU; importing torch to find out takes seconds
+    if asked == "cpu":  # do not import torch, which takes seconds
         return asked
     from holdfast.policies.device import choose_device
 
@@ -126,16 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("run", type=Path, metavar="RUN", help="folder that `holdfast train` wrote")
-    add("--trials", type=int, default=20, help="of each cell (20); 0 runs none")
-    add("--first-seed", type=int, default=0, help="layouts count up from this seed (0)")
-    add("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
-    add("--level", help="how far objects stray: nominal, easy, standard, wide in the twin (standard)")
-    add("--horizon", type=int, help="steps of a predicted chunk to carry out (as the policy was saved)")
+    add("--trials", type=int, default=20, help="trials per cell (20); 0 runs none")
+    add("--first-seed", type=int, default=0, help="seed of the first layout; later ones count up (0)")
+    add("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
+    add("--level", help="spread of the objects: nominal, easy, standard, wide in the twin (standard)")
+    add("--horizon", type=int, help="steps of a predicted chunk to execute (as saved with the policy)")
     add("--width", type=float, help="stop a cell once its 95 %% interval is narrower than this many points")
-    add("--videos", type=int, default=0, help="film the first so many trials of each cell (0)")
-    add("--stages", type=int, nargs="+", default=(), help="only after these stages")
+    add("--videos", type=int, default=0, help="number of trials of each cell to film (0)")
+    add("--stages", type=int, nargs="+", default=(), help="only these stages")
     add("--tasks", nargs="+", default=(), help="only these tasks")
-    add("--unseen", action="store_true", help="also tasks that a stage has not learned yet")
+    add("--unseen", action="store_true", help="also try tasks that a stage has not learned yet")
     add("--baseline", type=Path, metavar="RUN", help="an evaluated run of method finetune, for FWT")
     add(
         "--heldout",
@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="also score unseen demonstrations FOLDER/<task>",
     )
-    add("--device", default="auto", help="where policies compute: auto, cpu, cuda (auto)")
-    add("--processes", type=int, help="environments side by side (all cores)")
+    add("--device", default="auto", help="device of the policies: auto, cpu, cuda (auto)")
+    add("--processes", type=int, help="environments run in parallel (all cores)")
     add("--workers", default="processes", help="processes, or ray: trials on a Ray cluster (processes)")
     return parser

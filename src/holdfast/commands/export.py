@@ -1,4 +1,4 @@
-"""`holdfast export buffer RUN`: the episodes a run keeps, as a LeRobot dataset; `export policy RUN`: stock pi0.5."""
+"""`holdfast export buffer|policy RUN`: write a run's kept episodes as a LeRobot dataset, or its policy as pi05."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from holdfast.replay.buffer import Kept
 
 _HELP = """\
-Write exactly the episodes that a run keeps for replay as one LeRobot v3 dataset, which LeRobot opens, merges and pushes
-to the hub. Every task has one instruction, that of its stream. Videos are copied packet by packet where the dataset has
-them as they are, else encoded without loss. meta/provenance.json says where each episode comes from.
+Write exactly the episodes that a run keeps for replay as one LeRobot v3 dataset, which LeRobot can open, merge and push
+to the hub. Every task has one instruction, that of the stream. Videos are copied packet by packet where possible, else
+encoded without loss. meta/provenance.json says where each episode comes from.
 
-Or write the pi05_fast that a stage ended with as a folder that LeRobot's own pi05 loads, without Holdfast.
+Or write a stage's pi05_fast policy as a folder that LeRobot's own pi05 loads, without Holdfast.
 """
 _EXAMPLES = """\
 examples:
@@ -42,20 +42,20 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("what", choices=["buffer", "policy"], help="what to export")
     parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder, or a buffer.json of `holdfast import`")
-    parser.add_argument("--stage", type=int, metavar="K", help="what stage K ended with; else the last finished one")
-    parser.add_argument("--stream", help="the stream of the tasks; else the one the run was started with")
+    parser.add_argument("--stage", type=int, metavar="K", help="the stage (the last finished one)")
+    parser.add_argument("--stream", help="the stream of the tasks (the run's)")
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset or policy")
     args = parser.parse_args(argv)
     if args.output.exists():
-        raise HoldfastError(f"{args.output} exists already. Name another --output, or delete it first.")
+        raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)
     if args.what == "policy":
         return _export_policy(file.with_name("policy"), args.output)
     stream = _stream(file, args.stream, args.data_root)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
 
-    from holdfast.core import checked_folder as checkpoint
+    from holdfast.core import checked_folder
     from holdfast.data.lerobot.export import write_episodes
     from holdfast.replay.store import read_buffer, size
 
@@ -63,17 +63,17 @@ def main(argv: list[str]) -> int:
     entries = {entry.task.name: entry for entry in stream.tasks}
     parts = [_part(kept, entries, embodiment, args.run) for kept in buffer.tasks]
     note = {"run": str(args.run), "stage": len(parts), "ratio": buffer.ratio}
-    checkpoint.write(args.output, lambda folder: write_episodes(folder, parts, note))
+    checked_folder.write(args.output, lambda folder: write_episodes(folder, parts, note))
     episodes = sum(len(part.episodes) for part in parts)
     print(f"{episodes} episodes of {len(parts)} tasks, {size(args.output) / 2**20:.1f} MiB, in {args.output}")
     return 0
 
 
 def _export_policy(folder: Path, output: Path) -> int:
-    from holdfast.core import checked_folder as checkpoint
+    from holdfast.core import checked_folder
     from holdfast.policies.pi05.stock import write_stock
 
-    checkpoint.write(output, lambda target: write_stock(folder, target))
+    checked_folder.write(output, lambda target: write_stock(folder, target))
     print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
     return 0
 
@@ -92,21 +92,21 @@ def _buffer_file(run: Path, stage: int | None) -> Path:
 
 
 def _stream(file: Path, stream: str | None, data_root: str | None) -> Stream:
-    """The stream that was asked for, or the one written beside a run's buffer."""
+    """The given stream, or the one recorded beside a run's buffer."""
     beside = file.with_name("config.json")
     if stream is None and not beside.is_file():
-        raise HoldfastError(f"{file} does not say which stream its tasks are of. Add --stream=FILE.")
+        raise HoldfastError(f"{file} does not say which stream its tasks belong to. Add --stream=FILE.")
     if stream is None:
         config = json.loads(beside.read_text())
         stream, data_root = config["stream"], data_root or config["data_root"]
     try:
         return catalog.load_stream(stream, data_root)
     except HoldfastError as error:
-        raise HoldfastError(f"{error} Or name another with --stream=FILE.") from None
+        raise HoldfastError(f"{error} Or give another with --stream=FILE.") from None
 
 
 def _part(kept: Kept, entries: dict[str, StreamTask], embodiment: Embodiment | None, run: Path) -> EpisodeChoice:
-    """What is kept of a task: out of the run's own copy if it has one, else out of its dataset."""
+    """The kept episodes of a task, from the run's own copy if there is one, else from its dataset."""
     from holdfast.data.lerobot.export import EpisodeChoice
     from holdfast.data.lerobot.source import open_source
     from holdfast.data.mapping import apply

@@ -1,4 +1,4 @@
-"""Flags into configs, the way `lerobot-train` takes them: `--replay.ratio=0.2`."""
+"""Parses flags into configs, in the style of `lerobot-train`: `--replay.ratio=0.2`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     """Parse draccus flags into a config, with dashes or underscores, bare switches, and errors in one line.
 
     Flags `--policy.NAME` that the config does not declare are collected in `policy.options`: LeRobot's own parser
-    knows them, and importing it for `--help` would take a quarter of a minute. Flags `--method.NAME` are collected in
+    handles them, and importing it for `--help` would take a quarter of a minute. Flags `--method.NAME` are collected in
     `method_options`, which the config checks against the method.
     """
     if any(word in ("-h", "--help") for word in argv):
@@ -55,7 +55,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
 
 
 def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """The flags that the config declares, and those that it leaves to the policy and to the method."""
+    """Split flags into those that the config declares and those of the policy and of the method."""
     switches = {f.name for f in fields(config) if f.type in (bool, "bool")}
     known: list[str] = []
     collected: dict[str, dict[str, str]] = {"policy": {}, "method": {}}
@@ -78,14 +78,14 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
 
 def _methods() -> str:
     """Every method with its options."""
-    lines = ["--method: chooses one of these, each with options of its own"]
+    lines = ["--method: one of these, each with its own options"]
     for name, method in METHODS.items():
         lines += [f"  {name}: {(method.__doc__ or '').strip().splitlines()[0]}", *_lines(method, "method.", 4)]
     return "\n".join(lines)
 
 
 def _help(config: type[Any], prefix: str = "") -> str:
-    """One line per flag with its default, under the comment that stands above the field in the source."""
+    """One line per flag with its default, with the comment above its field in the source."""
     title = (config.__doc__ or "").strip()
     lines = [f"{prefix.rstrip('.') or 'what to train'}: {title}", *_lines(config, prefix, 2)]
     groups = [

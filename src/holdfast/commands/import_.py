@@ -1,4 +1,4 @@
-"""`holdfast import dataset|buffer`: data in other formats, made readable here."""
+"""`holdfast import dataset|buffer`: convert data in other formats."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from holdfast.core.json_records import to_json
 from holdfast.core.records import StreamTask
 
 _HELP = """\
-Make data in other formats readable here. Originals are never changed.
+Convert data in other formats. Originals are never changed.
 
   dataset FOLDER   a LeRobot v2.1 dataset, converted to v3.0 by LeRobot's own script. For HDF5 (ALOHA) and RLDS
-                   LeRobot 0.6.1 has no converter, and this command says what to do.
+                   LeRobot 0.6.1 has no converter; the command then says what to do.
   buffer FILE...   task1_buffer.json, task2_buffer.json, ... of the paper's released code, for tasks 1, 2, ... of the
                    stream, checked against its datasets. `holdfast export buffer` makes a dataset of the result.
 
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kind", choices=["dataset", "buffer"], help="what is imported")
+    parser.add_argument("kind", choices=["dataset", "buffer"], help="what to import")
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="the folder, or the files")
     parser.add_argument("--output", required=True, type=Path, help="the new dataset's folder, or the new file")
     parser.add_argument("--stream", help="(buffer) the stream whose tasks were kept")
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--ratio", type=float, default=0.2, help="(buffer) the budget it was built with; default 0.2")
     args = parser.parse_args(argv)
     if args.output.exists():
-        raise HoldfastError(f"{args.output} exists already. Name another --output, or delete it first.")
+        raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     if args.kind == "buffer":
         return _import_buffer(args.paths, args.stream, args.data_root, args.ratio, args.output)
     if len(args.paths) > 1:
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 def _import_dataset(folder: Path, output: Path) -> int:
-    from holdfast.core import checked_folder as checkpoint
+    from holdfast.core import checked_folder
     from holdfast.data.lerobot.convert import check_convertible, convert
     from holdfast.data.lerobot.source import open_source
 
@@ -64,8 +64,8 @@ def _import_dataset(folder: Path, output: Path) -> int:
         convert(folder, target)
         open_source(str(target))
 
-    checkpoint.write(output, fill)
-    print(f"{output} has version v3.0; {folder} is as it was. Next: holdfast doctor {output}")
+    checked_folder.write(output, fill)
+    print(f"{output} has version v3.0; {folder} is unchanged. Next: holdfast doctor {output}")
     return 0
 
 
@@ -77,7 +77,7 @@ def _import_buffer(files: list[Path], stream: str | None, data_root: str | None,
     from holdfast.replay.released import read_episodes
 
     if stream is None:
-        raise HoldfastError("A buffer does not say which tasks it is of. Add --stream=FILE.")
+        raise HoldfastError("A buffer does not say which tasks it belongs to. Add --stream=FILE.")
     loaded = catalog.load_stream(stream, data_root)
     embodiment = embodiments.load(loaded.embodiment) if loaded.embodiment else None
     tasks = []
@@ -96,7 +96,7 @@ def _number(file: Path) -> int:
     found = re.fullmatch(r"task(\d+)_buffer\.json", file.name)
     if not found:
         raise HoldfastError(
-            f"{file} must be called task1_buffer.json, task2_buffer.json, ...: the number is the task's."
+            f"{file} must be named task1_buffer.json, task2_buffer.json, ...: the number is that of the task."
         )
     return int(found[1])
 

@@ -22,7 +22,7 @@ Compute, after every stage of a stream of tasks:
 
   as    average score of the tasks learned so far
   bwt   backward transfer: how much earlier tasks changed since they were learned (negative: forgetting)
-  fwt   forward transfer: how much better a task was learned than on its own (needs the baseline)
+  fwt   forward transfer: how much better a task is learned than when trained on its own (needs the baseline)
 
 FILE holds scores (0 to 100 in the benchmark). As JSON, row j lists the scores of tasks 1..j after stage j:
 
@@ -31,8 +31,8 @@ FILE holds scores (0 to 100 in the benchmark). As JSON, row j lists the scores o
    "baseline": [100, 97.5, 100]}
 
 An entry is a score, a list of the scores of single trials ([100, 75, 50]), or null where nothing was measured.
-With at least two trials behind every score used, a 95 % bootstrap interval over trials is given too.
-A row may go on with tasks not yet learned; the metrics leave them out. "baseline", the score of each task
+With at least two trials behind every score used, a 95 % bootstrap interval over trials is added.
+A row may also list tasks not yet learned; the metrics ignore them. "baseline", the score of each task
 trained on its own, may be left out.
 
 As CSV, an empty field is a score that was not measured, and the last row may give the baseline:
@@ -43,7 +43,7 @@ As CSV, an empty field is a score that was not measured, and the last row may gi
   3,75,90,100
   baseline,100,97.5,100
 
-A metric that needs a score you did not measure stays empty, and the missing score is named.
+A metric that needs an unmeasured score stays empty, and the missing score is named.
 """
 _EXAMPLES = """\
 examples:
@@ -142,7 +142,7 @@ def print_metrics(matrix: Matrix) -> None:
 
 
 def _missing(matrix: Matrix, stages: list[StageMetrics]) -> Iterator[str]:
-    """What is missing, in as few lines as say it: a whole stage or the whole baseline is named once."""
+    """One line for every missing score; a missing stage or baseline is named once."""
     if not matrix.baseline:
         yield "No baseline was given, so there is no fwt."
     for stage in stages:

@@ -1,4 +1,4 @@
-"""`holdfast plan RUN`: which cells still need how many trials."""
+"""`holdfast plan RUN`: how many more trials each cell needs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from holdfast.evaluate.trial_budget import TrialBudget
 
 _HELP = """\
-Print which cells (a task after a stage) still need how many trials until the 95 % interval of their mean score is at
-most W points wide, and how long that takes on the robot.
+Print how many more trials each cell (a task after a stage) needs until the 95 % interval of its mean score is at most W
+points wide, and how long that takes on the robot.
 
-The interval is the one that `holdfast metrics` and the report give: bootstrap over trials, about 3.92 s / sqrt(n)
-points for n trials of standard deviation s. A cell's s is its own, mixed with that of all cells as if 3 trials had
-shown it; so a cell without trials is taken to be like the others, and a few equal scores are no certainty. Without any
-trial s is taken as 50, the most there can be. At least 5 trials are asked of each cell. Hours count trials of average
-length, not the time to set up the scene.
+The interval is that of `holdfast metrics` and the report: bootstrap over trials, about 3.92 s / sqrt(n)
+points for n trials of standard deviation s. A cell's s is its own, shrunk towards that of all cells with
+the weight of 3 trials; so a cell without trials is assumed to be like the others, and a few equal scores do not count
+as certainty. Without any trial s is 50, the largest possible. Every cell needs at least 5 trials. Hours assume trials
+of average length and leave out the time to set up the scene.
 """
 _EXAMPLES = """\
 examples:
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
-    parser.add_argument("--width", type=float, default=20.0, help="wanted width of the intervals, in points (20)")
+    parser.add_argument("--width", type=float, default=20.0, help="width of the intervals, in points (20)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
 
@@ -82,6 +82,6 @@ def _show(plan: TrialBudget, width: float) -> None:
         return
     console.print(f"{plan.more} more trials for intervals of {width:g} points.", end=" ")
     if plan.hours is None or plan.seconds is None:
-        console.print("No trial was timed yet, so hours cannot be said.")
+        console.print("No trial was timed yet, so hours are unknown.")
     else:
         console.print(f"At {plan.seconds:.0f} s each: {plan.hours:.1f} robot hours, without setting up the scene.")

@@ -1,4 +1,4 @@
-"""`holdfast record`: demonstrations of an arena's expert as LeRobot datasets."""
+"""`holdfast record`: record demonstrations of an arena's expert as LeRobot datasets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from holdfast.core.progress import progress_bar
 
 FIRST_SEED = 1_000_000
 _HELP = """\
-Record demonstrations of the twin's experts, or of those of another arena that has some, into LeRobot v3 datasets,
-OUTPUT/<task>, each with its own layout, tempo and paths. Only demonstrations of full score are kept. Killed? Run the
-same command again: it goes on where it stopped and ends with the same data. A finished recording is left as it is.
+Record demonstrations of the experts of the twin, or of another arena that has experts, into LeRobot v3 datasets
+OUTPUT/<task>. Each demonstration has its own layout, tempo and paths. Only those with full score are kept. Killed? Run
+the same command again: it continues where it stopped and ends with the same data. A finished recording is not changed.
 """
 _EXAMPLES = """\
 examples:
@@ -39,14 +39,19 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--tasks", nargs="+", metavar="TASK", help="of " + ", ".join(arenas.load("twin").tasks))
+    what.add_argument("--tasks", nargs="+", metavar="TASK", help="from " + ", ".join(arenas.load("twin").tasks))
     what.add_argument("--stream", help=f"all tasks of a stream: {', '.join(catalog.streams())}, or a .toml file")
-    parser.add_argument("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
+    parser.add_argument("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
     parser.add_argument("--episodes", type=int, required=True, help="demonstrations of each task")
     parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
-    parser.add_argument("--level", help="how far objects stray: easy, standard, wide (standard)")
-    parser.add_argument("--size", default="96", help="of the images, like 96 or 480x640, height first (96)")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that simulate and render side by side")
+    parser.add_argument("--level", help="spread of the objects: easy, standard, wide (standard)")
+    parser.add_argument("--size", default="96", help="size of the images, like 96 or 480x640, height first (96)")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count(),
+        help="parallel simulations (all cores)",
+    )
     parser.add_argument(
         "--seed", type=int, default=FIRST_SEED, help=f"first layout ({FIRST_SEED}, far from the layouts of trials)"
     )
@@ -89,7 +94,7 @@ def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int)
 def _size(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:x(\d+))?", text)
     height, width = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    # Video codecs halve the colours' resolution, and lose small pictures altogether.
+    # Video codecs halve the resolution of colours and fail on very small images.
     if not all(32 <= side <= 2048 and side % 2 == 0 for side in (height, width)):
         raise HoldfastError(f"--size must be even numbers from 32 to 2048, like 96 or 480x640, got {text!r}.")
     return height, width

@@ -1,4 +1,4 @@
-"""`holdfast report RUN [RUN...]`: one page about runs, to look at, to print and to show."""
+"""`holdfast report RUN [RUN...]`: write one HTML page about runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from holdfast.core.errors import HoldfastError
 _HELP = """\
 Make one self-contained HTML page about one or more runs: score matrices, AS, BWT and FWT with intervals, where tasks
 break, replay, normalization, losses and videos of trials. It works offline. Several runs are compared, trial by trial
-where they share seeds, and set beside the published real-robot figures of their stream.
+where they share seeds, and shown beside the published real-robot figures of their stream.
 
 The page goes to <first RUN>/report/index.html, with metrics.json and figures/ (SVG and PNG for papers) beside it.
-Give a run of method finetune too, and the others get their forward transfer.
+Add a run of method finetune to get the forward transfer of the others.
 """
 _EXAMPLES = """\
 examples:

@@ -1,4 +1,4 @@
-"""`holdfast rollout`: a policy on a robot, real or simulated, with everything that happened written down."""
+"""`holdfast rollout`: run a policy on a real or simulated robot and record everything that happens."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ _AHEAD = 4  # steps: 133 ms at 30 Hz
 _DEADLINE, _FAST_DEADLINE = 0.5, 60.0
 _SECONDS = 60.0
 _HELP = """\
-Run a policy on a robot: the simulated cell (--robot twin), or a pair of PiPER-X arms (--robot piper), same code. The
-policy is asked over the network (--server, see `holdfast serve`), or computed here: --policy FOLDER, or the stage of a
-run (--run RUN --stage K).
+Run a policy on a robot: the simulated cell (--robot twin) or a pair of PiPER-X arms (--robot piper), with the same
+code. The policy runs on a server (--server, see `holdfast serve`) or in this process: --policy FOLDER, or the stage of
+a run (--run RUN --stage K).
 
-Every command passes the limits of joints, speed, acceleration and workspace. Arms that the task does not use stay where
-they are. The next chunk is asked for --ahead steps before --horizon steps of the present one are carried out, so an
-answer that takes less than that costs no time. An answer later than --deadline, or a server that is gone, stops the
-arms: the trial is not valid and not scored, and the next one reconnects.
+Every command is limited in joint range, speed, acceleration and workspace. Arms that the task does not use stay where
+they are. The next chunk is requested --ahead steps before --horizon steps of the current one are done, so an answer
+that takes less than that costs no time. An answer later than --deadline, or a lost server, stops the arms: the trial is
+not valid and not scored, and the next one reconnects.
 
-On real arms Space starts an attempt and ends it, q or Escape stops everything at once; in the twin attempts start by
+On real arms Space starts and ends an attempt, q or Escape stops everything at once; in the twin attempts start by
 themselves. With --run each attempt leaves a video in RUN/rollouts, to be scored with `holdfast score RUN`; the twin
-scores itself, into RUN/trials.sqlite, where trials of one cell must be made alike. --record keeps what was seen and
-sent as a LeRobot dataset. docs/robots.md tells how to wire the arms, and what was never tried on real ones: all of it.
+writes its own scores to RUN/trials.sqlite, where all trials of a cell must have the same settings. --record keeps
+observations and commands as a LeRobot dataset.
+
+docs/robots.md describes the wiring. None of this was tried on real arms.
 """
 _EXAMPLES = """\
 examples:
@@ -88,11 +90,11 @@ def _check(args: argparse.Namespace) -> None:
     if not (args.server or args.policy or args.run):
         raise HoldfastError("Say which policy: --server URL, --policy FOLDER, or --run RUN with --stage K.")
     if args.policy and args.run:
-        raise HoldfastError("Give --policy, which counts for no run, or --run RUN --stage K, not both.")
+        raise HoldfastError("Give --policy, which belongs to no run, or --run RUN --stage K, not both.")
     if (args.robot == "piper") != (args.config is not None):
         raise HoldfastError("--robot piper needs --config FILE.toml, and only that; see docs/robots.md.")
     if args.robot == "piper" and args.fast:
-        raise HoldfastError("--fast is for simulated robots: a real one has a clock.")
+        raise HoldfastError("--fast is for simulated robots: a real one runs in real time.")
     if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
     for name in ("trials", "deadline", "seconds"):
@@ -115,12 +117,12 @@ def _stage(args: argparse.Namespace) -> tuple[Run | None, FinishedStage | None]:
 
 
 def _arena(args: argparse.Namespace) -> Arena | None:
-    """Where a simulated robot lives; None for a real one."""
+    """The arena of a simulated robot; None for a real one."""
     return None if args.robot == "piper" else arenas.load(args.robot)
 
 
 def _names(args: argparse.Namespace) -> tuple[str, ...]:
-    """Of the robot's dimensions."""
+    """Names of the robot's dimensions."""
     arena = _arena(args)
     return arena.action if arena else EMBODIMENTS["piper_x_pair"].names
 
@@ -155,7 +157,7 @@ def _token(file: Path | None) -> str:
 
 
 def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:
-    """What a server says of itself must fit the robot, the task and the run."""
+    """Check that what a server reports fits the robot, the task and the run."""
     names = _names(args)
     if about.names != names:
         raise HoldfastError(f"The policy is for dimensions {list(about.names)}, the robot has {list(names)}.")
@@ -229,7 +231,7 @@ def _session(
 
 
 def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
-    """What would happen, in words."""
+    """What a rollout would do, as text."""
     from holdfast.runs.paths import RunPaths
 
     task = conduct.task
@@ -238,9 +240,9 @@ def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
     lines = [
         f"robot     {args.robot}, {args.trials} attempts of at most {conduct.seconds:g} s",
         f"task      {task.name}: {task.instruction} (arms: {', '.join(task.arms)})",
-        f"policy    {source}; looks through {views}",
-        f"chunks    {conduct.horizon} of {about.answer_steps} steps carried out, "
-        f"the next asked for {conduct.ahead} ahead",
+        f"policy    {source}; cameras {views}",
+        f"chunks    {conduct.horizon} of {about.answer_steps} steps executed, "
+        f"the next one requested {conduct.ahead} steps ahead",
         f"watchdog  arms stop when an answer takes more than {args.deadline:g} s",
         f"video     {RunPaths(args.run).rollouts if args.run else 'none: no --run'}",
         f"dataset   {args.record or 'none: no --record'}",
@@ -257,7 +259,7 @@ def _line(number: int, trials: int, report: Report) -> str:
     lines = [
         f"attempt {number} of {trials}: {said}, {trial.seconds:.1f} s. {outcome.why}".rstrip(),
         f"  steps changed: {limited}" if limited else "",
-        f"  {outcome.slow} of {outcome.steps} steps took longer than they should" if outcome.slow else "",
+        f"  {outcome.slow} of {outcome.steps} steps took longer than a control period" if outcome.slow else "",
         f"  {report.folder}" if report.folder else "",
     ]
     return "\n".join(line for line in lines if line)
@@ -275,20 +277,30 @@ def _parser() -> argparse.ArgumentParser:
     add("--config", type=Path, metavar="FILE", help="ports and cameras of the PiPER-X pair, a TOML file")
     add("--task", required=True, help="name of the task to attempt")
     add("--server", metavar="URL", help="policy server, like ws://127.0.0.1:8000")
-    add("--token-file", "--token_file", type=Path, metavar="FILE", help="holds the server's secret")
-    add("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy, computed here")
-    add("--device", default="auto", help="where a policy is computed here: auto, cpu, cuda (auto)")
-    add("--run", type=Path, metavar="RUN", help="run whose stage is tried; attempts are written down there")
-    add("--stage", type=int, metavar="K", help="stage of the run (its last)")
-    add("--operator", default=os.environ.get("USER", ""), help="who is watching (the user)")
-    add("--trials", type=int, default=1, help="attempts (1)")
-    add("--first-seed", "--first_seed", type=int, default=0, help="of the layouts in the twin, and of the noise (0)")
-    add("--level", help="how far objects stray in the twin: nominal, easy, standard, wide (standard)")
-    add("--horizon", type=int, metavar="H", help="steps of a chunk to carry out (all but those asked ahead)")
-    add("--ahead", type=int, help=f"steps to ask before those are over ({_AHEAD}; 0 with --fast)")
-    add("--deadline", type=float, help=f"seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")
-    add("--seconds", type=float, help=f"most for an attempt (the task's own in the twin, else {_SECONDS})")
-    add("--fast", action="store_true", help="the twin as fast as it can, waiting for every answer; repeatable")
+    add("--token-file", "--token_file", type=Path, metavar="FILE", help="file with the server's token")
+    add("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy, run in this process")
+    add("--device", default="auto", help="device of a policy in this process: auto, cpu, cuda (auto)")
+    add("--run", type=Path, metavar="RUN", help="run whose stage is tried; attempts are recorded there")
+    add("--stage", type=int, metavar="K", help="stage of the run (the last finished one)")
+    add("--operator", default=os.environ.get("USER", ""), help="name of the operator ($USER)")
+    add("--trials", type=int, default=1, help="number of attempts (1)")
+    add(
+        "--first-seed",
+        "--first_seed",
+        type=int,
+        default=0,
+        help="seed of the first layout in the twin, and of the noise (0)",
+    )
+    add("--level", help="spread of the objects in the twin: nominal, easy, standard, wide (standard)")
+    add("--horizon", type=int, metavar="H", help="steps of a chunk to execute (all but those of --ahead)")
+    add(
+        "--ahead",
+        type=int,
+        help=f"steps before their end at which the next chunk is requested ({_AHEAD}; 0 with --fast)",
+    )
+    add("--deadline", type=float, help=f"most seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")
+    add("--seconds", type=float, help=f"most seconds for an attempt (the task's own in the twin, else {_SECONDS})")
+    add("--fast", action="store_true", help="run the twin as fast as possible, waiting for every answer; deterministic")
     add("--record", type=Path, metavar="DIR", help="new LeRobot dataset to write")
-    add("--dry-run", "--dry_run", action="store_true", help="check everything, say what would be done, move nothing")
+    add("--dry-run", "--dry_run", action="store_true", help="check everything and print the plan, but move nothing")
     return parser

@@ -1,4 +1,4 @@
-"""`holdfast run RECIPE`: record, train, evaluate, report, each part skipped when it is done."""
+"""`holdfast run RECIPE`: record, train, evaluate, report; finished parts are skipped."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from holdfast.recipes import RECIPES
 from holdfast.recipes.recipe import Command, Recipe
 
 _HELP = """\
-Carry out a named experiment from the first demonstration to the report: record (if needed), train, evaluate, report.
-It runs ordinary holdfast commands, printed as they start; whatever they print goes to OUTPUT/logs. Killed? Run it
-again: what is done is skipped, what was begun goes on.
+Run a named experiment: record (if needed), train, evaluate, report. It runs ordinary holdfast commands, printed as they
+start; their output goes to OUTPUT/logs. Killed? Run it again: finished parts are skipped, unfinished ones continue.
 
 recipes:
   quickstart      three twin tasks without and with replay, ten minutes on two cores, no GPU
   single_arm      the benchmark's five single-arm tasks in the twin, sequential and er, one GPU
-  bimanual        the five tasks of two arms
-  heterogeneous   single-arm and two-arm tasks by turns, asymmetric replay
-  paper           pi0.5 on real datasets under data/, with the paper's settings; trials are yours
+  bimanual        the five two-arm tasks
+  heterogeneous   single-arm and two-arm tasks alternating, asymmetric replay
+  paper           pi0.5 on real datasets under data/, with the paper's settings; you run the trials
   base            pretrain nano's base on the playground (one GPU, ten minutes)
 """
 
@@ -41,15 +40,15 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="holdfast run", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("recipe", help="its name")
-    parser.add_argument("--output", type=Path, help="folder of everything it makes (runs/RECIPE, or runs/RECIPE-SEED)")
-    parser.add_argument("--seed", type=int, default=1, help="of demonstrations and training (1; the base has its own)")
+    parser.add_argument("recipe", help="name of the recipe")
+    parser.add_argument("--output", type=Path, help="output folder (runs/RECIPE, or runs/RECIPE-SEED)")
+    parser.add_argument("--seed", type=int, default=1, help="for demonstrations and training (1; the base has its own)")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
     args = parser.parse_args(argv)
     console = Console(highlight=False)
     if args.seed < 0:
         raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
-    # Every seed is an experiment of its own, with demonstrations of its own.
+    # Every seed is a separate experiment with its own demonstrations.
     output = args.output or Path("runs") / (args.recipe if args.seed == 1 else f"{args.recipe}-{args.seed}")
     if args.recipe == "base":
         return _base(output, args.dry_run, console)
@@ -71,7 +70,7 @@ def main(argv: list[str]) -> int:
 
 @dataclass
 class Job:
-    """A command under way, and the file it prints to."""
+    """A running command and its log file."""
 
     command: Command
     log: Path
@@ -79,13 +78,13 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Its last line."""
+        """The last line of the log."""
         lines = self.log.read_text(errors="replace").replace("\r", "\n").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
 
 
 def carry_out(part: list[Command], logs: Path, console: Console) -> None:
-    """Run the commands of one part side by side; the first failure stops the others and is shown."""
+    """Run the commands of one part in parallel; the first failure stops the others and is shown."""
     logs.mkdir(parents=True, exist_ok=True)
     for command in part:
         console.print(Text(_shown(command), "bold"), soft_wrap=True)
@@ -104,7 +103,7 @@ def carry_out(part: list[Command], logs: Path, console: Console) -> None:
 @contextmanager
 def _started(part: list[Command], logs: Path) -> Iterator[list[Job]]:
     jobs = []
-    # Each gets its share of the cores: on shared cores two torch threads can be slower than one.
+    # Share the cores: on shared cores two torch threads can be slower than one.
     threads = str(max(1, (os.cpu_count() or 1) // (2 * len(part))))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
     try:
@@ -125,7 +124,7 @@ def _started(part: list[Command], logs: Path) -> Iterator[list[Job]]:
 
 def _failure(job: Job) -> str:
     said = job.state.removeprefix("holdfast: ")
-    return f"`{_shown(job.command)}` failed: {said} All it printed is in {job.log}."
+    return f"`{_shown(job.command)}` failed: {said} Its output is in {job.log}."
 
 
 def finish(recipe: Recipe, seconds: float, console: Console) -> None:
@@ -143,7 +142,7 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
             with Trials(run.trials) as trials:
                 show(run, matrix(run, trials, None), console)
         console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True)
-    console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. The runs: {', '.join(map(str, recipe.runs))}")
+    console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. Runs: {', '.join(map(str, recipe.runs))}")
 
 
 def _base(output: Path, dry_run: bool, console: Console) -> int:

@@ -1,4 +1,4 @@
-"""`holdfast score RUN [RUN...]`: the page on which people score attempts, and what goes in and out of it."""
+"""`holdfast score RUN [RUN...]`: serve the scoring page; import and export scores; print agreement."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 _HELP = """\
 Serve a page on which people watch attempts, on the robot or on video, and tick the rubric; with keys, or on a tablet.
 
-What comes next is drawn at random over the checkpoints of all RUNs, and the page never says whose attempt it is. On the
-robot, one layout of a task is tried with every checkpoint before the next; RUN/next.json tells whoever drives it which
-checkpoint to load. Attempts that `holdfast rollout` has filmed (RUN/rollouts/) wait as videos; when all have their
-score, the page offers videos that others, or the twin, have scored, to measure agreement.
+The order is random over the checkpoints of all RUNs, and the page never shows which checkpoint an attempt belongs to.
+On the robot, one layout of a task is tried with every checkpoint before the next; RUN/next.json names the checkpoint to
+load. Attempts that `holdfast rollout` has filmed (RUN/rollouts/) are offered as videos; when all are scored, the page
+offers videos already scored by others, or by the twin, to measure agreement.
 
-Every tick is on disk at once, in RUN/scoring.sqlite. A saved sheet is an ordinary trial in RUN/trials.sqlite, so
-metrics and report need nothing more; taking it back adds an entry, and no entry is ever changed. A second opinion on
+Every tick is written at once to RUN/scoring.sqlite. A saved sheet becomes an ordinary trial in RUN/trials.sqlite, so
+metrics and report need nothing more; withdrawing it adds an entry, and no entry is ever changed. A second opinion on
 the same video is kept as a rating and does not count as a trial.
 
-The page is served on this machine only. With --host 0.0.0.0 others reach it too, and must know the token.
+The page is served on this machine only. With --host 0.0.0.0 other machines can reach it, and need the token.
 """
 _EXAMPLES = """\
 examples:
@@ -82,7 +82,9 @@ def _show_agreement(runs: list[Run]) -> None:
     assignments.close()
     console = Console(highlight=False)
     if not found:
-        console.print("No video was rated by two yet. `holdfast score RUN` offers videos that others have scored.")
+        console.print(
+            "No video was rated by two people yet. `holdfast score RUN` offers videos that others have scored."
+        )
     for pair in found:
         console.print(f"[bold]{escape(' and '.join(pair.raters))}[/], {pair.videos} videos rated by both")
         table = Table("milestone", box=SIMPLE_HEAD, show_edge=False)
@@ -107,13 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("runs", type=Path, metavar="RUN", nargs="+", help="a run's folder")
-    add("--trials", type=int, default=20, help="trials wanted of each cell on the robot (20)")
-    add("--operator", default="", metavar="NAME", help="the name that the page offers")
+    add("--trials", type=int, default=20, help="trials per cell on the robot (20)")
+    add("--operator", default="", metavar="NAME", help="name that the page suggests")
     add("--host", default="127.0.0.1", help="address to serve on (127.0.0.1: this machine only)")
     add("--port", type=int, default=8765, help="port to serve on (8765; 0 takes a free one)")
-    add("--token-file", type=Path, metavar="F", help="file with the token that pages must know")
+    add("--token-file", type=Path, metavar="F", help="file with the token that pages must send")
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--agreement", action="store_true", help="print how far raters agree, and serve nothing")
-    one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that stand as CSV")
-    one.add_argument("--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV, each once")
+    one.add_argument("--agreement", action="store_true", help="print how far raters agree, and exit")
+    one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that were not withdrawn as CSV")
+    one.add_argument(
+        "--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV; duplicates are skipped"
+    )
     return parser

@@ -1,4 +1,4 @@
-"""`holdfast serve BUNDLE`: a policy that robots ask over a websocket."""
+"""`holdfast serve BUNDLE`: serve a policy to robots over a websocket."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 _HELP = """\
 Serve a bundle's policy to robots. It speaks openpi's websocket protocol, so the `openpi-client` package works as it is;
-docs/serving.md lists what is sent. Every question names its task, so one server serves one-arm and two-arm tasks.
-Robots that ask at the same time are answered in one batch, and no answer depends on who else asked. Whatever is wrong
-with a question is answered with a line of text, and the next question is answered as usual.
+docs/serving.md lists the messages. Every request names its task, so one server serves one-arm and two-arm tasks.
+Simultaneous requests are answered in one batch, and no answer depends on the other requests. An invalid request gets a
+line of text as its answer, and the connection stays open.
 
-It listens on this machine only. For other machines give --host and a token, or better a tunnel (ssh -L): the websocket
-itself is not encrypted. GET /healthz says OK, GET /metrics is for Prometheus. Ctrl-C or SIGTERM stops it: questions
-that are being answered get their answers first.
+It listens on this machine only. For other machines give --host and a token, or better use a tunnel (ssh -L): the
+websocket itself is not encrypted. GET /healthz answers OK, GET /metrics is for Prometheus. Ctrl-C or SIGTERM stops it;
+requests in progress are answered first.
 """
 _EXAMPLES = """\
 examples:
   holdfast bundle runs/kitchen-er --stage 3 --output kitchen-3     the bundle of a stage
   holdfast serve kitchen-3
-  holdfast serve robot/current --port 9000                         what was last deployed there
+  holdfast serve robot/current --port 9000                         the bundle last deployed there
   openssl rand -hex 32 > token && chmod 600 token
   holdfast serve kitchen-3 --host 0.0.0.0 --token-file token
 
@@ -46,16 +46,18 @@ def main(argv: list[str]) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="a folder of `holdfast bundle`")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one (8000)")
-    parser.add_argument("--token-file", "--token_file", type=Path, metavar="FILE", help="holds what clients must know")
-    parser.add_argument("--horizon", type=int, metavar="N", help="steps of an answer; else as the policy was saved")
+    parser.add_argument(
+        "--token-file", "--token_file", type=Path, metavar="FILE", help="file with the token that clients must send"
+    )
+    parser.add_argument("--horizon", type=int, metavar="N", help="steps of an answer (as saved with the policy)")
     parser.add_argument(
         "--rows",
         type=int,
         metavar="N",
-        help="robots answered in one batch; fewer are padded, so say 1 for one robot "
-        "and a large policy; else as in evaluation, 4 on a CPU and 32 on a GPU",
+        help="requests answered in one batch; fewer are padded, so use 1 for one robot "
+        "and a large policy (as in evaluation: 4 on a CPU, 32 on a GPU)",
     )
-    parser.add_argument("--device", default="auto", help="where the policy computes: cpu, cuda or auto (auto)")
+    parser.add_argument("--device", default="auto", help="device of the policy: cpu, cuda or auto (auto)")
     args = parser.parse_args(argv)
     if not 0 <= args.port < 2**16:
         raise HoldfastError(f"--port must be from 0 to {2**16 - 1}, got {args.port}.")
@@ -81,7 +83,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(server: Server, host: str, port: int) -> None:
-    """Until a signal says stop."""
+    """Serve until a signal stops it."""
     import asyncio
     import signal
 

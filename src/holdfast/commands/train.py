@@ -35,18 +35,18 @@ A stream file lists your tasks in order:
   [[task]]
   name = "stack_bowls"
   dataset = "data/stack_bowls"
-A dataset that was recorded otherwise than the first needs to be told so, below its [[task]]:
-  fps = 30                                          take every 2nd frame of 60 a second
+A dataset that was recorded differently from the first needs a mapping below its [[task]]:
+  fps = 30                                          from 60 fps: take every 2nd frame
   dimensions = ["waist", "shoulder", ...]           the dataset's names in the embodiment's order
   [task.cameras]                                    every camera of the run
   head = "cam_high"                                 this camera of the dataset
   right_wrist = "black 480x640"                     the dataset has none: black images
-Killed? Run the same command again: it goes on and ends with the same weights.
+Killed? Run the same command again: it continues and ends with the same weights.
 """
 
 
 def main(argv: list[str]) -> int:
-    """Run the command. Of several ranks on one machine, only the first says what is wrong."""
+    """Run the command. Of several ranks on one machine, only the first prints errors."""
     ranks = Ranks.from_environment()
     try:
         return run(argv, ranks)
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
 
 
 def run(argv: list[str], ranks: Ranks) -> int:
-    """Parse, plan, train; one of several ranks speaks."""
+    """Parse, plan, train; only the first of several ranks prints."""
     config = parse(TrainConfig, "train", argv, EPILOG)
     from holdfast.train.distributed.micro_batches import deal
 
@@ -71,7 +71,7 @@ def run(argv: list[str], ranks: Ranks) -> int:
     if config.dry_run:
         return dry_run(config, stream, plan, console) if ranks.first else 0
     for entry in plans.needed(config, stream):
-        # Stats only: a folder that is not there is said now, but no later task's file is opened before its stage.
+        # Only stat: report a missing folder now, but open no later task's file before its stage.
         if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
             raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
     console.print(plans.table(plan))
@@ -83,18 +83,18 @@ def run(argv: list[str], ranks: Ranks) -> int:
 
 
 def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, console: Console) -> int:
-    """Print the plan, with time and disk measured on the first task whose data is here.
+    """Print the plan, with time and disk measured on the first task whose data is present.
 
-    One rank's share of a step is timed, on this process's device; what ranks tell each other is not in it.
+    One rank's share of a step is timed, on this process's device, without communication between ranks.
     """
     measured = None
-    here = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
-    if here:
+    present = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
+    if present:
         from holdfast.train.estimate import estimate
 
         parts = (config.optim.accumulate or 1) // plan.ranks
-        alone = replace(config, batch_size=plan.samples_per_rank, optim=replace(config.optim, accumulate=parts))
-        measured = estimate(alone, stream, here[0])
+        one_rank = replace(config, batch_size=plan.samples_per_rank, optim=replace(config.optim, accumulate=parts))
+        measured = estimate(one_rank, stream, present[0])
     if config.json:
         print(json.dumps({**to_json(plan), "estimate": to_json(measured)}, indent=1))
         return 0
@@ -106,7 +106,7 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, conso
             f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: "
             f"{measured.seconds_per_step:.3f} s a step, about {measured.hours:.2f} h in all, "
             f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints. Frame cache in {config.cache.folder}: at most "
-            f"{say_size(measured.cache_bytes)} for the datasets that are here."
+            f"{say_size(measured.cache_bytes)} for the datasets that are present."
         )
     return 0
 

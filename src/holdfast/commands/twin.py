@@ -1,4 +1,4 @@
-"""`holdfast twin score|sheet|docs`: scripted policies in the simulated cell, as scores and as pictures."""
+"""`holdfast twin score|sheet|docs`: score and draw scripted policies in the simulated cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run a scripted policy in the twin, one trial for each seed, and score it by the 
 
   expert        the demonstrator, which reads the simulator's state
   noop          both arms hold still
-  blind         the demonstration of the nominal layout, played back without looking
+  blind         the demonstration of the nominal layout, played back open-loop
   open-gripper  the expert with fingers that never close
 """
 _EXAMPLES = """\
@@ -47,11 +47,11 @@ def main(argv: list[str]) -> int:
     actions = parser.add_subparsers(dest="action", required=True, metavar="score|sheet|docs")
     scoring = actions.add_parser("score", help="scores over many seeds")
     scoring.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    scoring.add_argument("--processes", type=int, default=os.cpu_count(), help="trials run side by side")
+    scoring.add_argument("--processes", type=int, default=os.cpu_count(), help="trials run in parallel (all cores)")
     drawing = actions.add_parser("sheet", help="a few moments of one episode from all four cameras, as a PNG")
     drawing.add_argument("--out", type=Path, required=True, help="file to write")
     drawing.add_argument("--moments", type=int, default=5, help="columns of the picture (5)")
-    writing = actions.add_parser("docs", help="tasks.md, the page of all tasks, and its pictures")
+    writing = actions.add_parser("docs", help="write tasks.md, the page of all tasks, and its pictures")
     writing.add_argument("--out", type=Path, default=Path("docs"), help="folder to write to (docs)")
     writing.add_argument("--task", help="draw only this task's picture")
     for action, seeds in ((scoring, "0:20"), (drawing, "0")):

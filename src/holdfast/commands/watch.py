@@ -1,4 +1,4 @@
-"""`holdfast watch`: an episode to look at, with the rubric ticking at its side."""
+"""`holdfast watch`: show an episode with the rubric beside it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from holdfast.arenas.watch import Shown
 
 _HELP = """\
-Watch an episode in an arena, usually the twin: all its cameras, and the rubric turning green (or red) as it goes. Who
-acts is the expert, another scripted policy (in the twin --as noop, blind or open-gripper), a trained policy (--policy),
-or whoever recorded a dataset (--dataset). Without --out the arena's viewer opens, where there is a screen.
+Watch an episode in an arena, usually the twin: all its cameras, and the rubric turning green (or red) as it goes. The
+actor is the expert, another scripted policy (in the twin --as noop, blind or open-gripper), a trained policy
+(--policy), or a recorded episode (--dataset). Without --out the arena's viewer opens if there is a screen.
 """
 _EXAMPLES = """\
 examples:
@@ -44,14 +44,14 @@ def main(argv: list[str]) -> int:
     who.add_argument("--as", dest="script", default="expert", help="a scripted policy (expert)")
     who.add_argument("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy")
     who.add_argument("--dataset", help="a recorded dataset, a folder or a hub id")
-    parser.add_argument("--arena", default="twin", help="where: twin, or package.module:Class of your own (twin)")
-    parser.add_argument("--task", help="one of the arena's; in the twin: " + ", ".join(arenas.load("twin").tasks))
-    parser.add_argument("--episode", type=int, default=0, help="of the dataset (0)")
-    parser.add_argument("--seed", type=int, default=0, help="of the layout (0)")
-    parser.add_argument("--level", help="how far objects stray: nominal, easy, standard, wide (standard)")
+    parser.add_argument("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
+    parser.add_argument("--task", help="a task of the arena; in the twin: " + ", ".join(arenas.load("twin").tasks))
+    parser.add_argument("--episode", type=int, default=0, help="episode of the dataset (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the layout (0)")
+    parser.add_argument("--level", help="spread of the objects: nominal, easy, standard, wide (standard)")
     parser.add_argument("--jitter", action="store_true", help="vary the expert's motions as demonstrations are varied")
-    parser.add_argument("--device", default="cpu", help="where a trained policy computes: cpu or cuda (cpu)")
-    parser.add_argument("--shadows", action="store_true", help="shadows and smooth edges, at ten times the time")
+    parser.add_argument("--device", default="cpu", help="device of a trained policy: cpu or cuda (cpu)")
+    parser.add_argument("--shadows", action="store_true", help="render shadows and smooth edges, ten times slower")
     parser.add_argument("--out", type=Path, metavar="VIDEO.mp4", help="file to write")
     args = parser.parse_args(argv)
     _check(args)
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 def _check(args: argparse.Namespace) -> None:
     arena = arenas.load(args.arena)
     if bool(args.task) == bool(args.dataset):
-        raise HoldfastError("Say what to watch: --task NAME, or --dataset FOLDER, which knows its task.")
+        raise HoldfastError("Say what to watch: --task NAME, or --dataset FOLDER, which names its task.")
     if args.task:
         arena.task(args.task)
         args.level = arena.level(args.level)

@@ -1,1 +1,1 @@
-"""The scoring console: people watch a robot or its videos and tick the rubric on a page."""
+"""The scoring console: people watch a robot or its videos and score them on a page."""

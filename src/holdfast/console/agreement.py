@@ -1,4 +1,4 @@
-"""How far people, and the twin's scorer, agree about the same videos."""
+"""Agreement of people, and of the twin's scorer, on the same videos."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTOMATIC = "automatic scorer"
 
 @dataclass(frozen=True)
 class Pair:
-    """Two raters: how many videos both saw, and their agreement on all milestones and on each, `title: milestone`."""
+    """Two raters: the number of videos both rated, and their agreement overall and by `title: milestone`."""
 
     raters: tuple[str, str]
     videos: int
@@ -23,10 +23,10 @@ class Pair:
 
 
 def compare(rated: Sequence[tuple[Task, Mapping[str, Sequence[str]]]]) -> list[Pair]:
-    """Agreement of every two raters who saw a video both.
+    """Agreement of every two raters who share a video.
 
     Args:
-        rated: Of each video its task, and by rater ('' is the twin's scorer) the milestones he saw reached.
+        rated: For each video its task, and by rater ('' is the twin's scorer) the milestones rated as reached.
     """
     names = sorted({name for _, by in rated for name in by}, key=lambda name: (not name, name))
     found = []

@@ -1,7 +1,7 @@
-"""The console's web server: a page without build step, and a handful of addresses behind it.
+"""The console's web server: a page without a build step, and its API.
 
-Handlers are coroutines that never wait, so all requests are answered one after the other in one thread: no locks, and
-what an operator sees is what is on disk.
+Handlers are coroutines that never await, so one thread answers all requests in order: there are no locks, and operators
+see what is on disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FILES = {
     "/draw.js": _PAGE / "draw.js",
     "/player.js": _PAGE / "player.js",
     "/console.css": _PAGE / "console.css",
-    "/style.css": Path(holdfast.report.__file__).parent / "template" / "style.css",  # the report's: they are sisters
+    "/style.css": Path(holdfast.report.__file__).parent / "template" / "style.css",  # shared with the report
 }
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -50,14 +50,14 @@ type Next = Callable[[Request], Awaitable[Response]]
 
 
 class Wish(BaseModel):
-    """Who wants something to score, on the robot or as a video."""
+    """A request for the next attempt, on the robot or as a video."""
 
     operator: Name
     way: Literal["robot", "video"]
 
 
 class Event(BaseModel):
-    """One tick. `key` makes it safe to send again."""
+    """One event of a sheet. `key` makes it safe to send twice."""
 
     operator: Name
     ticket: Annotated[str, StringConstraints(max_length=64)]
@@ -70,12 +70,12 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
     """The console for these runs.
 
     Args:
-        runs: Whose attempts are scored.
-        target: Trials wanted of each cell on the robot.
-        operator: The name that the page offers.
-        token: What every request must carry; empty asks for none.
-        local: Whether only this machine is served; then only its own names are answered to, whoever points another
-            name at it.
+        runs: Runs to score.
+        target: Trials per cell on the robot.
+        operator: Name that the page suggests.
+        token: Required of every request; empty requires none.
+        local: Whether only this machine is served; then requests for any other host name are refused, which prevents
+            DNS rebinding.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(runs, target))
     _add_page(app, operator)
@@ -83,12 +83,12 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
     _add_media(app)
 
     @app.middleware("http")
-    async def guard(request: Request, go_on: Next) -> Response:
-        answer = _refused(request, token, local) or await go_on(request)
+    async def guard(request: Request, call_next: Next) -> Response:
+        answer = _refused(request, token, local) or await call_next(request)
         for name, value in _HEADERS.items():
             answer.headers[name] = value
         if "last-modified" in answer.headers:
-            del answer.headers["last-modified"]  # the hour of a rollout may tell its checkpoint
+            del answer.headers["last-modified"]  # the time of a rollout could reveal its checkpoint
         return answer
 
     @app.exception_handler(RefusedError)
@@ -97,8 +97,8 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
 
     @app.exception_handler(HoldfastError)
     async def failed(_: Request, error: HoldfastError) -> Response:
-        print(f"holdfast score: {error}", file=sys.stderr)  # it may name a run, so the page is not told
-        return JSONResponse({"message": "The server cannot write this down. Its terminal says why."}, 503)
+        print(f"holdfast score: {error}", file=sys.stderr)  # it may name a run, so the page does not show it
+        return JSONResponse({"message": "The server cannot save this. Its terminal says why."}, 503)
 
     return app
 
@@ -114,9 +114,9 @@ def _lifespan(runs: Sequence[Run], target: int) -> Callable[[FastAPI], Any]:
 
 
 def _refused(request: Request, token: str, local: bool) -> Response | None:
-    """The answer to a request without the token. It may come in the address once; then a cookie holds it."""
+    """The answer to a request without the token. The URL may carry it once; then a cookie holds it."""
     if local and request.url.hostname not in _LOCAL:
-        return PlainTextResponse(f"Only {', '.join(_LOCAL)} is served here.\n", 421)
+        return PlainTextResponse(f"Only {', '.join(_LOCAL)} are served here.\n", 421)
     if not token:
         return None
     given = request.query_params.get("token", "")
@@ -149,7 +149,7 @@ def _add_page(app: FastAPI, operator: str) -> None:
 
 def _add_scoring(app: FastAPI) -> None:
     @app.post("/api/next")
-    async def following(wish: Wish, request: Request) -> dict[str, Any]:
+    async def next_attempt(wish: Wish, request: Request) -> dict[str, Any]:
         assignments: Assignments = request.app.state.assignments
         attempt = assignments.next(wish.operator, wish.way)
         return {

@@ -1,7 +1,7 @@
-"""Who scores what: hands out attempts, takes marks, and turns finished sheets into ordinary trials.
+"""Who scores what: assigns attempts, stores marks, and turns finished sheets into ordinary trials.
 
-The first verdict on an attempt is its trial. What others say about the same video afterwards, and whatever people say
-about a video that the twin has scored, is a rating: kept on its sheet, compared, never counted as a second trial.
+The first verdict on an attempt is its trial. Later verdicts on the same video, and all verdicts on a video that the
+twin has scored, are ratings: kept on their sheets, compared, never counted as a second trial.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from holdfast.rubric import score
 from holdfast.runs.run import Run
 from holdfast.runs.trials import Trials, trial_from_row, trial_to_row
 
-RESERVED = 600.0  # seconds of silence after which an attempt is given to somebody else
-_RATERS = 2  # people asked about one video
+RESERVED = 600.0  # seconds without an event after which an attempt may be reassigned
+_RATERS = 2  # people who rate one video
 
 
 class RefusedError(HoldfastError):
-    """What a page sent is not acceptable, now or later; the text may be shown to the operator."""
+    """A request that is invalid; the text may be shown to the operator."""
 
 
 class Assignments:
-    """All runs that are scored together. Every call may be repeated: an event is known by its key."""
+    """All runs that are scored together. Calls may be repeated: events are identified by their key."""
 
     def __init__(self, runs: Sequence[Run], target: int, clock: Callable[[], float] = time.time) -> None:
-        """Open the runs' sheets, and write trials of verdicts that a kill left without one.
+        """Open the runs' sheets, and write the trials that a kill left unwritten.
 
         Args:
-            runs: Whose checkpoints are compared.
-            target: Trials wanted of each cell on the robot.
+            runs: Runs to compare.
+            target: Trials per cell on the robot.
             clock: Unix time.
         """
         names = [run.name for run in runs]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials could not be told apart. Rename one.")
+            raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials cannot be told apart. Rename one.")
         self._clock = clock
         self._runs = [RunScores(run, target, clock) for run in runs]
         for scores in self._runs:
@@ -58,12 +58,12 @@ class Assignments:
             run.sheets.close()
 
     def refresh(self) -> None:
-        """Look at the folders and files again."""
+        """Read the run folders again."""
         self._places = {attempt.ticket: (run, attempt) for run in self._runs for attempt in run.attempts()}
 
     @property
     def attempts(self) -> list[Attempt]:
-        """Everything there is to score or was scored."""
+        """All attempts, scored or not."""
         return [attempt for _, attempt in self._places.values()]
 
     def find(self, ticket: str) -> Attempt:
@@ -75,23 +75,23 @@ class Assignments:
         return self._places[ticket][1]
 
     def about(self, ticket: str) -> list[Sheet]:
-        """What everybody has said about an attempt."""
+        """All sheets of an attempt."""
         self.find(ticket)
         return self._places[ticket][0].sheets.about(ticket)
 
     def sheet(self, ticket: str, operator: str) -> Sheet:
-        """What one operator has said about an attempt."""
+        """The sheet of one operator for an attempt."""
         self.find(ticket)
         return self._places[ticket][0].sheets.of(ticket, operator)
 
     def of(self, operator: str) -> list[Sheet]:
-        """The sheets an operator has handed in, in the order in which that was done."""
+        """The sheets an operator has submitted, in order of submission."""
         sheets = [s for run in self._runs for s in run.sheets.all() if s.operator == operator]
         here = [sheet for sheet in sheets if sheet.stands and sheet.ticket in self._places]
         return sorted(here, key=lambda sheet: sheet.verdicts[-1].when)
 
     def next(self, operator: str, way: str) -> Attempt | None:
-        """What this operator does now: the sheet that is open, or else the next attempt."""
+        """The operator's open attempt, or else the next one."""
         self.refresh()
         here: Attempt | None = None
         for sheet in self._open(operator):
@@ -116,7 +116,7 @@ class Assignments:
         return None
 
     def tell(self, operator: str, ticket: str, key: str, kind: str, value: Any) -> Sheet:
-        """Write down one event of a sheet and return the sheet as it stands."""
+        """Store one event of a sheet and return the sheet."""
         if kind == "submit":
             self.refresh()
         attempt = self.find(ticket)
@@ -130,9 +130,9 @@ class Assignments:
             except HoldfastError as error:
                 raise RefusedError(str(error)) from None
         if sheet.state == "submitted" and kind != "withdraw":
-            raise RefusedError("This trial was saved already. Undo that before you change it.")
+            raise RefusedError("This trial is already saved. Undo that before you change it.")
         if sheet.state != "submitted" and kind == "withdraw":
-            raise RefusedError("This trial is not saved, so there is nothing to take back.")
+            raise RefusedError("This trial is not saved, so there is nothing to withdraw.")
         if sheet.state == "released":
             self._write(run, attempt, operator, "open")
         self._write(run, attempt, operator, kind, value, key)
@@ -142,25 +142,25 @@ class Assignments:
         return sheet
 
     def raters(self, attempt: Attempt) -> dict[str, tuple[str, ...]]:
-        """The milestones that each rater saw in an attempt; the twin's own scorer has the name ''."""
+        """The milestones by rater of an attempt; the twin's own scorer has the name ''."""
         said = {s.operator: s.milestones for s in self.about(attempt.ticket) if s.stands and s.stands.trial["valid"]}
         judged = attempt.judged
         return said if judged is None else {judged.operator: judged.milestones, **said}
 
     def scored(self, attempt: Attempt) -> bool:
-        """Whether somebody has judged the attempt: it has a trial, or was found invalid."""
+        """Whether the attempt was judged: it has a trial, or was found invalid."""
         return attempt.judged is not None or any(sheet.stands for sheet in self.about(attempt.ticket))
 
     def _open(self, operator: str) -> list[Sheet]:
-        """An operator's open sheets, the one touched last first."""
+        """An operator's open sheets, most recent first."""
         sheets = [s for run in self._runs for s in run.sheets.all() if s.operator == operator]
         here = [sheet for sheet in sheets if sheet.state == "open" and sheet.ticket in self._places]
         return sorted(here, key=lambda sheet: -sheet.touched)
 
     def _queue(self, operator: str, way: str) -> Iterator[Attempt]:
-        """Unscored attempts first; then videos that lack an opinion of this operator.
+        """Unscored attempts first; then videos that this operator has not rated.
 
-        On the robot one layout of one task is set up and tried with all checkpoints in random order before the next.
+        On the robot, one layout of one task is tried with all checkpoints in random order before the next.
         """
         mine = [attempt for attempt in self.attempts if attempt.way == way]
         fresh = [attempt for attempt in mine if not self.scored(attempt)]
@@ -198,8 +198,8 @@ class Assignments:
 def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
     """A finished sheet as an ordinary trial, scored by the rubric."""
     reason = sheet.said("invalid", "")
-    order = [m.name for m in attempt.task.milestones]
-    reached = tuple(sorted(sheet.milestones, key=order.index))
+    names = [m.name for m in attempt.task.milestones]
+    reached = tuple(sorted(sheet.milestones, key=names.index))
     final = sheet.said("final", True)
     rollout = run.recording(attempt, sheet) if attempt.way == "robot" else None
     return Trial(
@@ -223,7 +223,7 @@ def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
 
 
 def _settle(run: RunScores, sheet: Sheet) -> None:
-    """Write the trials that follow from a sheet's verdicts; those that are there already are not written again."""
+    """Write the trials of a sheet's verdicts; existing ones are not written again."""
     verdicts = [verdict for verdict in sheet.verdicts if verdict.counts]
     if not verdicts:
         return

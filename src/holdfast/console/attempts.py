@@ -1,7 +1,7 @@
-"""What there is to score: attempts still to be run on the robot, and attempts that were filmed.
+"""Attempts to score: those still to be run on the robot, and those that were filmed.
 
-The page knows an attempt by its ticket, a hash, and never learns its run, stage or weights. Sorted by ticket, attempts
-are in a random order that is a pure function of the run's seed and name, so a restart keeps it.
+The page identifies an attempt by its ticket, a hash, and never gets its run, stage or weights. Sorted by ticket they
+are in random order, a pure function of the run's seed and name, so a restart keeps it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from holdfast.core.records import Task, Trial
 from holdfast.runs.paths import RolloutPaths, is_evaluation_video
 from holdfast.runs.run import FinishedStage, Run
 
-PANEL = 320  # pixels at the right of a video of `holdfast evaluate`, in which the rubric ticks
+PANEL = 320  # pixels at the right of a video of `holdfast evaluate` that show the rubric
 WAYS = ("robot", "video")
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of one checkpoint. `judged` is the trial that its video has already, whoever wrote it."""
+    """One attempt of one checkpoint. `judged` is the trial that its video already has, from a person or the twin."""
 
     ticket: str
     way: str
@@ -55,16 +55,16 @@ class Rollout:
 
 
 class RunAttempts:
-    """The attempts of one run. What cannot change any more is looked up once."""
+    """The attempts of one run. What can no longer change is read once."""
 
     def __init__(self, run: Run) -> None:
-        """Name the run; its files are read when they are needed."""
+        """Files are read when they are needed."""
         self.run = run
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
         self._rollouts: dict[RolloutPaths, Rollout] = {}
 
     def ticket(self, *parts: object) -> str:
-        """A name for an attempt that gives nothing away about it."""
+        """A name for an attempt that reveals nothing about it."""
         text = json.dumps([self.run.seed, self.run.name, *parts])
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
@@ -79,7 +79,7 @@ class RunAttempts:
         bare = sorted({task.name for _, task in found if not task.milestones})
         if bare:
             raise HoldfastError(
-                f"{self.run.path}: {', '.join(bare)} has no milestones, so nobody can score it. "
+                f"{self.run.path}: {', '.join(bare)} has no milestones, so it cannot be scored. "
                 "Give its [[task]] some, in the stream's TOML file."
             )
         return found
@@ -89,7 +89,7 @@ class RunAttempts:
         return {(stage.number, task.name): _hashes(stage, task.name) for stage, task in self.cells}
 
     def slots(self, stage: FinishedStage, task: Task, layouts: Sequence[int]) -> Iterator[Attempt]:
-        """Attempts of one cell on the robot, one for each of the layouts."""
+        """Attempts of one cell on the robot, one per layout."""
         for number, layout in enumerate(layouts):
             key = (task.name, stage.number, number, layout)
             if key not in self._slots:
@@ -125,7 +125,7 @@ class RunAttempts:
         )
 
     def rollouts(self) -> list[Rollout]:
-        """The valid rollouts that are complete by now, of tasks and stages of the run."""
+        """The valid, complete rollouts of tasks and stages of the run."""
         cells = {(task.name, stage.number) for stage, task in self.cells}
         for files in self.run.paths.finished_rollouts():
             rollout = None if files in self._rollouts else _rollout(files, self.run)
@@ -135,7 +135,7 @@ class RunAttempts:
 
 
 def _rollout(files: RolloutPaths, run: Run) -> Rollout | None:
-    """A rollout, or nothing where it is not valid or still being written."""
+    """A rollout, or None if it is not valid or still being written."""
     video = run.paths.relative(files.video)
     try:
         content: dict[str, Any] = read_content(files.record)
@@ -155,7 +155,7 @@ def _rollout(files: RolloutPaths, run: Run) -> Rollout | None:
 
 
 def _hashes(stage: FinishedStage, task: str) -> tuple[str, str]:
-    """Hashes of weights and normalization as training recorded them; whoever loads the weights verifies them."""
+    """Hashes of weights and normalization as recorded by training; they are verified when the weights are loaded."""
     files = stage.checkpoint
     normalization = files.normalization.execute(task).hash if files.normalization_file.exists() else ""
     return files.recorded_weights_hash, normalization

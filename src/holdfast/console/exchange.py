@@ -1,7 +1,7 @@
 """Trials as CSV, for spreadsheets and for scores that were taken on paper.
 
-A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. What is exported can be imported and
-exported again without a change; what is there already is not added twice.
+A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. Export, import and export again give the
+same file; trials that exist already are not added twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEEDED = ("task", "stage", "when", "milestones")
 
 
 def export(runs: Sequence[Run], path: Path) -> int:
-    """Write the trials of these runs as they stand, in the order in which they were written; returns how many."""
+    """Write the current trials of these runs in the order in which they were added; return their number."""
     _named(runs)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -49,7 +49,7 @@ def export(runs: Sequence[Run], path: Path) -> int:
 
 
 def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
-    """Add the trials of a CSV file. All are checked before any is written. Returns how many there are, and were new."""
+    """Add the trials of a CSV file. All are checked before any is written. Return how many there are and are new."""
     by_name = _named(runs)
     found = _trials(by_name, path)
     new = 0
@@ -66,7 +66,7 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
 def _named(runs: Sequence[Run]) -> dict[str, Run]:
     by_name = {run.name: run for run in runs}
     if len(by_name) < len(runs):
-        raise HoldfastError("Two runs have folders of one name, so a row could not say which it means. Rename one.")
+        raise HoldfastError("Two runs have the same folder name, so rows would be ambiguous. Rename one.")
     return by_name
 
 
@@ -127,22 +127,24 @@ def _value(column: str, text: str) -> Any:
 
 
 def _checked(run: Run, values: dict[str, Any]) -> Trial:
-    """The trial of a row, by the rules that the console follows too. Fields left empty have their usual values."""
+    """The trial of a row, checked by the console's rules. Empty fields get their defaults."""
     if values.get("task") not in run.names:
         raise _FieldError("task", unknown("task of the run", values.get("task", ""), run.names))
     finished = [stage.number for stage in run.stages]
     if values.get("stage") not in finished:
         raise _FieldError("stage", unknown("finished stage", values.get("stage", ""), finished))
     if not values.get("when"):
-        raise _FieldError("when", "a trial is known by its time; give Unix seconds or 2026-11-15T16:10:02.")
+        raise _FieldError("when", "a trial is identified by its time; give Unix seconds or 2026-11-15T16:10:02.")
     trial = trial_from_row({"milestones": (), "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
-        raise _FieldError("operator", "the name of whoever scored is missing.")
+        raise _FieldError("operator", "the operator's name is missing.")
     score = _score(run.tasks[run.names.index(trial.task)], trial)
     if not trial.valid:
         return trial
     if trial.score is not None and not math.isclose(trial.score, score, abs_tol=1e-6):
-        raise _FieldError("score", f"the rubric gives {score:g}, not {trial.score:g}. Leave it empty, or mend the row.")
+        raise _FieldError(
+            "score", f"the rubric gives {score:g}, not {trial.score:g}. Leave it empty, or correct the row."
+        )
     return replace(trial, score=score) if trial.score is None else trial
 
 

@@ -1,4 +1,4 @@
-"""One run that is scored: its attempts as they are now, its sheets, and a note to whoever drives the robot."""
+"""Scoring of one run: its current attempts, its sheets, and the file that tells the robot's driver what to load."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FRESH = 2.0  # seconds for which a picture counts as live
 
 
 class RunScores:
-    """A run with what operators have said about its attempts."""
+    """A run and its score sheets."""
 
     def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
-        """Open the run's sheets; `target` is the number of trials wanted of each cell on the robot."""
+        """Open the run's sheets; `target` is the number of trials per cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
         self._found = RunAttempts(run)
         self.sheets = Sheets(run.paths.sheets, clock)
@@ -42,12 +42,12 @@ class RunScores:
             yield from self._needed(slots, len(waiting) + self._elsewhere(slots, trials))
 
     def recording(self, attempt: Attempt, sheet: Sheet) -> Rollout | None:
-        """The newest rollout of a cell that was filmed while a sheet of it lay open."""
+        """The newest rollout of the attempt's cell that was filmed while the sheet was open."""
         found = [r for r in self._found.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
         return max(found, key=lambda rollout: rollout.when, default=None)
 
     def announce(self) -> None:
-        """Tell whoever drives the robot which checkpoints are wanted, in a file that the page never shows."""
+        """Write the wanted checkpoints to a file for the robot's driver; the page never shows it."""
         waiting = [
             {"ticket": a.ticket, "operator": s.operator, "task": a.task.name, "stage": a.stage, "layout": a.layout}
             for a in self._slots.values()
@@ -60,7 +60,7 @@ class RunScores:
         write_text(file, json.dumps({"attempts": waiting}, indent=1) + "\n")
 
     def _slots_of(self, stage: FinishedStage, task: Task) -> list[Attempt]:
-        """The cell's slots: one per layout wanted, and another go at the layout of every attempt that was invalid."""
+        """The cell's slots: one per layout, and another for the layout of every invalid attempt."""
         layouts = list(range(1, self._target + 1))
         while True:
             slots = list(self._found.slots(stage, task, layouts))
@@ -74,7 +74,7 @@ class RunScores:
         return any(verdict and not verdict.trial["valid"] for verdict in verdicts)
 
     def _elsewhere(self, slots: Sequence[Attempt], trials: Sequence[Trial]) -> int:
-        """Valid trials of operators that came another way: from videos, or from a file."""
+        """The number of valid trials of operators from videos or from a CSV file."""
         own = {s.stands.when for slot in slots for s in self.sheets.about(slot.ticket) if s.stands}
         cell = (slots[0].stage, slots[0].task.name) if slots else None
         return sum(
@@ -82,13 +82,13 @@ class RunScores:
         )
 
     def _needed(self, slots: Sequence[Attempt], spare: int) -> list[Attempt]:
-        """The slots that somebody began, and of the others as many as are still wanted."""
+        """The slots that were begun, and as many of the others as are still needed."""
         begun = [slot for slot in slots if any(s.state != "released" for s in self.sheets.about(slot.ticket))]
         others = [slot for slot in slots if slot not in begun]
         return begun + others[: max(0, len(others) - spare)]
 
     def _claimed(self, rollouts: Sequence[Rollout]) -> set[str]:
-        """Videos of attempts that somebody scored as they happened, before the video was written."""
+        """Videos of attempts that were scored live, before the video was written."""
         sheets = [(slot, sheet) for slot in self._slots.values() for sheet in self.sheets.about(slot.ticket)]
         scored = [(slot, sheet.opened, sheet.stands.when) for slot, sheet in sheets if sheet.stands]
         return {r.video for r in rollouts if any(self._during(r, *entry) for entry in scored)}
@@ -100,7 +100,7 @@ class RunScores:
 
 
 def live(run: Run, now: float) -> Path | None:
-    """The picture that a running rollout keeps writing; None when it is older than that."""
+    """The picture that a running rollout keeps writing; None if it is out of date."""
     file = run.paths.live_picture
     try:
         return file if now - file.stat().st_mtime < FRESH else None

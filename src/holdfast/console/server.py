@@ -1,4 +1,4 @@
-"""Starts the console: on this machine for anybody, beyond it only with a token."""
+"""Starts the console: on this machine without a token, for other machines only with one."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def serve(runs: Sequence[Run], target: int, operator: str, host: str, port: int,
     app = create_app(runs, target, operator, token, local)
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    print(f"Scoring at {address} (Ctrl-C ends it; everything is on disk at once)", flush=True)
+    print(f"Scoring at {address} (Ctrl-C stops it; every tick is already on disk)", flush=True)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2))
     server.run(sockets=[listening])
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach a host's address."""
+    """Whether an address can be reached from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

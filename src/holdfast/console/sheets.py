@@ -1,8 +1,7 @@
-"""Score sheets as a list of events: every tick is written at once, and nothing that was written is ever changed.
+"""Score sheets as a list of events: every tick is written at once, and no event is ever changed.
 
-A sheet is what one operator says about one attempt. Its state is a fold over its events, so a page that is loaded
-again, after a kill of the server or of the tablet, shows exactly what was there. Taking something back is one more
-event.
+A sheet is one operator's record of one attempt. Its state is a fold over its events, so a page that is reloaded after a
+crash of the server or the tablet shows exactly the same sheet. Undo and withdrawal are further events.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _INSERT = (
 
 @dataclass(frozen=True)
 class Mark:
-    """One tick that was not undone: which button, and what it was set to."""
+    """One tick that was not undone: its button and value."""
 
     kind: str
     value: Any
@@ -44,7 +43,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A sheet handed in or taken back, with the trial that follows; the trial is written when it `counts`."""
+    """A submission or withdrawal of a sheet, with its trial; the trial is written if it `counts`."""
 
     trial: dict[str, Any]
     counts: bool
@@ -54,7 +53,7 @@ class Verdict:
 
 @dataclass
 class Sheet:
-    """What one operator has said so far about one attempt."""
+    """The state of one operator's record of one attempt."""
 
     ticket: str
     operator: str
@@ -81,7 +80,7 @@ class Sheet:
 
     @property
     def stands(self) -> Verdict | None:
-        """The verdict, while it is handed in."""
+        """The verdict, while the sheet is submitted."""
         return self.verdicts[-1] if self.state == "submitted" else None
 
     @property
@@ -91,7 +90,7 @@ class Sheet:
 
     @property
     def times(self) -> dict[str, float]:
-        """Seconds from the start at which milestones were ticked, where a clock or a video ran."""
+        """Seconds from the start at which milestones were ticked, if a clock or a video was running."""
         marks = self._last("milestone")
         return {name: mark["at"] for name, mark in marks.items() if mark["on"] and mark.get("at") is not None}
 
@@ -101,7 +100,7 @@ class Sheet:
         return {name: mark["count"] for name, mark in self._last("penalty").items() if mark["count"]}
 
     def said(self, kind: str, default: Any) -> Any:
-        """What the last mark of a kind without names says."""
+        """The value of the last mark of a kind without names."""
         return next((mark.value for mark in reversed(self.marks) if mark.kind == kind), default)
 
     def _last(self, kind: str) -> dict[str, dict[str, Any]]:
@@ -112,7 +111,7 @@ class Sheets(AppendOnlyFile):
     """All sheets of one run, in `scoring.sqlite`."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Open the file, and make it where there is none."""
+        """Open the file, or create it."""
         super().__init__(path, _SCHEMA, 1)
         self._clock = clock
         self._seen = 0
@@ -120,7 +119,7 @@ class Sheets(AppendOnlyFile):
         self.refresh()
 
     def refresh(self) -> None:
-        """Apply the events written since, by this process or another."""
+        """Apply the events written since the last call, by any process."""
         with self.explained():
             rows = self.file.execute("SELECT * FROM events WHERE id > ? ORDER BY id", (self._seen,)).fetchall()
         for row in rows:
@@ -128,11 +127,11 @@ class Sheets(AppendOnlyFile):
             self._seen = row["id"]
 
     def of(self, ticket: str, operator: str) -> Sheet:
-        """The sheet of an operator for an attempt; an empty one where nothing was said yet."""
+        """The sheet of an operator for an attempt; empty if there are no events yet."""
         return self._sheets.setdefault(ticket, {}).setdefault(operator, Sheet(ticket, operator))
 
     def about(self, ticket: str) -> list[Sheet]:
-        """What everybody has said about an attempt."""
+        """All sheets of an attempt."""
         return list(self._sheets.get(ticket, {}).values())
 
     def all(self) -> list[Sheet]:
@@ -140,7 +139,7 @@ class Sheets(AppendOnlyFile):
         return [sheet for by in self._sheets.values() for sheet in by.values()]
 
     def add(self, key: str, ticket: str, operator: str, kind: str, value: Any) -> None:
-        """Write an event inside `writing`; one whose key is there already was sent twice and is not written again."""
+        """Write an event inside `writing`; one with a known key was sent twice and is not written again."""
         self.file.execute(_INSERT, (key, ticket, operator, kind, json.dumps(value), self._clock())).fetchall()
 
     def known(self, key: str) -> bool:
@@ -150,7 +149,7 @@ class Sheets(AppendOnlyFile):
 
 
 def checked_mark(task: Task, kind: str, value: Any) -> Any:
-    """The value of a mark as it is stored; refuses names that the rubric does not have and values of another form."""
+    """The value of a mark as it is stored; refuses names that are not in the rubric and values of the wrong type."""
     if kind not in MARKS:
         raise unknown("mark", kind, MARKS)
     if kind == "milestone":

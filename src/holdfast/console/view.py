@@ -1,4 +1,4 @@
-"""What a page may know: plain values without run, stage or weights, so that nobody can favour a checkpoint."""
+"""What the page gets: plain values without run, stage or weights, so that nobody can favour a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RECENT = 12
 
 
 def attempt_view(assignments: Assignments, attempt: Attempt, operator: str) -> dict[str, Any]:
-    """An attempt with its rubric, and what this operator has said about it."""
+    """An attempt with its rubric and this operator's sheet."""
     task = attempt.task
     return {
         "ticket": attempt.ticket,
@@ -46,7 +46,7 @@ def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
 
 
 def progress_view(assignments: Assignments, operator: str) -> dict[str, Any]:
-    """How much is done and how long the rest takes, judged by the sheets handed in so far; and the latest of them."""
+    """How much is done, how long the rest will take at the pace so far, and the latest sheets."""
     done = assignments.of(operator)
     return {
         "ways": {way: _progress(assignments, way) for way in WAYS},

@@ -1,4 +1,4 @@
-"""A task as training sees it: its data, its words, its active dimensions; and which frames a policy reads of it."""
+"""A task as training sees it: its data, instruction and active dimensions; and which frames a policy reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.embodiments.embodiment import Embodiment
 class Layout:
     """Which frames around the current one a policy reads, and which action dimensions are relative to the state.
 
-    `relative_to` has the state dimension that each of these counts from; None: the one in the same place.
+    `relative_to` is the state dimension that each action is relative to; None: the one with the same index.
     """
 
     observation: tuple[int, ...] | None
@@ -35,8 +35,8 @@ class Layout:
 class Pairing:
     """Which state dimension measures what an action dimension commands.
 
-    `places` has that state dimension for every action dimension, or -1: then the action is never relative and never
-    held. `delta` marks actions that are increments themselves; an arm at rest is told 0.
+    `places` is that state dimension for every action dimension, or -1: then the action is never relative and never
+    held. `delta` marks actions that are increments themselves; an idle arm gets 0.
     """
 
     places: np.ndarray
@@ -50,7 +50,7 @@ class Pairing:
 
     @property
     def commands(self) -> np.ndarray:
-        """For every state dimension the action dimension that commands it, or -1."""
+        """The action dimension that commands each state dimension, or -1."""
         found = np.full(self.states, -1)
         found[self.places[self.paired]] = np.flatnonzero(self.paired)
         return found
@@ -63,7 +63,7 @@ class Pairing:
 def pair(source: Source, embodiment: Embodiment | None = None) -> Pairing:
     """Pair action and state dimensions of the same name, the dataset's or the embodiment's.
 
-    Where the recorder named no state, an embodiment of as many dimensions says what they are, in order.
+    If the state was recorded without names, an embodiment with the same number of dimensions names it, in order.
     """
     places = np.array(source.state_places)
     delta = np.zeros(len(places), dtype=bool)
@@ -80,7 +80,7 @@ def pair(source: Source, embodiment: Embodiment | None = None) -> Pairing:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One task as training sees it: its data, its words, and the dimensions that are its own.
+    """One task as training sees it: its data, instruction and active dimensions.
 
     With `hold`, an idle arm is trained to stay where it is at the current frame: at its measured pose, or at 0 where
     its actions are increments. An idle dimension that nothing measures keeps the recorded action.
@@ -107,7 +107,7 @@ class Lesson:
         return values, padded
 
     def around(self, frames: np.ndarray, deltas: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Frames at `deltas` from each frame, kept inside its episode, and which had to be moved."""
+        """Frames at `deltas` from each frame, clipped to its episode, and which were clipped."""
         episode = self.source.episode_of(frames)
         first, last = self.source.starts[episode][:, None], self.source.ends[episode][:, None] - 1
         wanted = frames[:, None] + np.asarray(deltas)

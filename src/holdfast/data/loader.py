@@ -1,4 +1,4 @@
-"""From drawn frames to the batch a policy reads, made ahead of time in the background."""
+"""Turns drawn frames into the batch a policy reads, ahead of time in the background."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.data.lesson import Layout, Lesson
 from holdfast.data.sampler import Draw, Sampler
 
 Batch = dict[str, Any]
-AHEAD = 3  # batches prepared before they are asked for
-THREADS = 16  # that gather or decode images, at most; two per core, because some wait for the disk
+AHEAD = 3  # batches prepared in advance
+THREADS = 16  # most threads that gather or decode images; two per core, because some wait for the disk
 
 
 class Batches:
@@ -59,13 +59,13 @@ class Batches:
             STATE: state,
             **{key: pixels.unflatten(0, (n, len(observed))) for key, pixels in images.items()},
         }
-        if layout.observation is None:  # the policy reads one moment and knows no time axis
+        if layout.observation is None:  # the policy reads one frame and expects no time axis
             for key in (STATE, *images):
                 batch[key] = batch[key][:, 0]
         return batch
 
     def _images(self, rows: np.ndarray, frames: np.ndarray) -> dict[str, torch.Tensor]:
-        """Images of frame `frames[i]` of lesson `rows[i]`, by camera: every thread fills a slice of one camera's."""
+        """Images of frame `frames[i]` of lesson `rows[i]`, by camera; every thread fills a slice of one camera."""
         spec = self._caches[0].spec
         sizes, last = spec.cameras, spec.format == "jpeg"  # JPEG decoders write channels last
         images = {key: self._pixels((len(frames), *size), last) for key, size in sizes.items()}
@@ -102,7 +102,7 @@ class Batches:
 
     def iterate(self, sampler: Sampler, start: int, rank: int = 0, world: int = 1) -> Iterator[tuple[int, Draw, Batch]]:
         """Yield (step, draw, batch) from step `start` to the end of the stage, batches on the device."""
-        # Two at a time, so that the threads that gather never wait for the slowest part of one batch.
+        # Two at a time, so that the gathering threads never wait for the slowest slice of a batch.
         with ThreadPoolExecutor(max_workers=2, thread_name_prefix="batches") as worker:
             waiting: list[tuple[int, Draw, Future[tuple[Batch, torch.cuda.Event | None]]]] = []
             upcoming = iter(range(start, sampler.steps))
@@ -139,12 +139,12 @@ class Batches:
         return batch
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def copy_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """The one stream of a GPU on which batches are copied and prepared, in that order; None on a CPU."""
+    """The GPU stream on which batches are copied and then prepared; None on a CPU."""
     if device.type != "cuda":
         return None
     return _stream(torch.cuda.current_device() if device.index is None else device.index)
@@ -160,8 +160,8 @@ def prepare_on_copy_stream(
 ) -> dict[str, Any]:
     """Call `prepare` on the copy stream and let the current stream wait for its result.
 
-    On the current stream, preparation that reads numbers back to the host (a prompt that contains the state, for
-    example) would have to wait for all earlier steps.
+    On the current stream, preparation that copies values back to the host (such as a prompt that contains the state)
+    would have to wait for all earlier steps.
     """
     stream = copy_stream(device)
     if stream is None:

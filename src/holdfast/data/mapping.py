@@ -1,4 +1,4 @@
-"""A dataset as the mapping in its stream shows it: with the cameras, dimensions and frame rate of the run."""
+"""A dataset seen through the mapping in its stream: with the cameras, dimensions and frame rate of the run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 @dataclass(frozen=True)
 class Mapped(Source):
-    """A source that shows another one: cameras by other names or black, dimensions in another order, fewer frames."""
+    """A view of another source: cameras renamed or black, dimensions reordered, fewer frames."""
 
     original: Source
     mapping: Mapping
     stride: int  # every stride-th frame of the original is shown
-    summed: tuple[str, ...]  # increments whose commands between two shown frames were added up
+    summed: tuple[str, ...]  # increments, summed between two shown frames
 
     @cached_property
     def fingerprint(self) -> str:
-        """The original's, together with the mapping."""
+        """The original's fingerprint combined with the mapping."""
         seen = [
             self.original.fingerprint,
             self.mapping.cameras,
@@ -48,34 +48,34 @@ class Mapped(Source):
 
     @property
     def raw(self) -> Source:
-        """The dataset as it lies on disk."""
+        """The dataset as it is on disk."""
         return self.original
 
     def images(self, camera: Camera, frames: np.ndarray) -> torch.Tensor:
-        """Pixels of the original's camera, or black where there is none."""
+        """Pixels of the original's camera, or black if there is none."""
         import torch
 
-        behind = self._behind(camera)
-        if behind is None:
+        original = self._original(camera)
+        if original is None:
             return torch.zeros(len(frames), 3, camera.height, camera.width, dtype=torch.uint8)
         episode = int(self.episode_of(frames[:1])[0])
         return self.original.images(
-            behind, self.original.starts[episode] + (frames - self.starts[episode]) * self.stride
+            original, self.original.starts[episode] + (frames - self.starts[episode]) * self.stride
         )
 
     def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
-        """The original's video, if it shows just these frames."""
-        behind = self._behind(camera)
-        return self.original.clip(behind, episode) if behind is not None and self.stride == 1 else None
+        """The original's video, if it has exactly these frames."""
+        original = self._original(camera)
+        return self.original.clip(original, episode) if original is not None and self.stride == 1 else None
 
     def video_path(self, camera: Camera, episode: int) -> Path:
         """The original's video file."""
-        behind = self._behind(camera)
-        assert behind is not None
-        return self.original.video_path(behind, episode)
+        original = self._original(camera)
+        assert original is not None
+        return self.original.video_path(original, episode)
 
     def rows(self, episode: int) -> pa.Table:
-        """State, action and counters; other columns of the original may mean something else here."""
+        """State, action and counters; other columns may not be valid after mapping."""
         frames = np.arange(self.starts[episode], self.ends[episode])
         words = self.original.rows(episode)["task_index"].to_numpy()[:: self.stride]
         count = np.arange(len(frames))
@@ -91,14 +91,14 @@ class Mapped(Source):
             metadata.features[key] = {**feature, "shape": tuple(feature["shape"])}
         return metadata
 
-    def _behind(self, camera: Camera) -> Camera | None:
-        """The original's camera that a camera shows; None for black."""
+    def _original(self, camera: Camera) -> Camera | None:
+        """The original's camera behind a camera; None for black."""
         key = _wanted(self.original, self.mapping)[camera.key]
         return None if black(key) else _find(self.original, key)
 
 
 def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None) -> Source:
-    """Show a dataset through a mapping. An embodiment names the dimensions and says which are increments."""
+    """Apply a mapping to a dataset. An embodiment names the dimensions and says which are increments."""
     if mapping is None:
         return source
     names = embodiment.names if embodiment is not None and mapping.dimensions else None
@@ -114,7 +114,7 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
     within = np.arange(ends[-1]) - np.repeat(starts, lengths)
     first = np.repeat(source.starts, lengths) + within * stride
     action_names = names or tuple(source.action_names[i] for i in order)
-    alike = source.state_names == source.action_names  # then both are put in order, else the action alone
+    alike = source.state_names == source.action_names  # then both are reordered, else only the action
     state_names = action_names if alike else source.state_names
     delta = embodiment.delta if embodiment is not None else np.zeros(len(order), dtype=bool)
     summed = tuple(name for name, added in zip(action_names, delta, strict=False) if added and stride > 1)
@@ -142,14 +142,14 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
 
 
 def _places(source: Source, order: list[int], alike: bool) -> tuple[int, ...]:
-    """The state dimension of every action dimension, after the action, or both, were put in order."""
+    """The state dimension of every action dimension, after the action, or both, were reordered."""
     old = [source.state_places[d] for d in order]
     return tuple(new if alike and place >= 0 else place for new, place in enumerate(old))
 
 
 def _actions(source: Source, first: np.ndarray, stride: int, order: list[int], delta: np.ndarray | None) -> np.ndarray:
-    """The action of every shown frame: the command that leads to the next one, or the sum of the increments to it."""
-    # A command is where the arm shall be one step later, and a step is now as long as `stride` were.
+    """The action of every shown frame: the last command before the next shown frame, or the sum of increments to it."""
+    # A command is the target for one step later, and one step now spans `stride` original steps.
     ends = source.ends[source.episode_of(first)]
     last = source.action[np.minimum(first + stride - 1, ends - 1)][:, order]
     return last if delta is None else np.where(delta, np.add.reduceat(source.action, first)[:, order], last)
@@ -182,7 +182,7 @@ def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
 
 
 def _wanted(source: Source, mapping: Mapping) -> dict[str, str]:
-    """Every camera that is shown, by its full key, with the dataset's camera that it is."""
+    """Every mapped camera by its full key, with the dataset's camera behind it."""
     named = {name if is_image(name) else IMAGES + name: key for name, key in mapping.cameras.items()}
     return named or {camera.key: camera.key for camera in source.cameras}
 
@@ -200,13 +200,13 @@ def _stride(source: Source, mapping: Mapping) -> int:
     if stride != int(stride):
         raise HoldfastError(
             f"{source.fps:g} frames per second cannot become {mapping.fps:g}: only every 2nd, 3rd, ... frame can be "
-            "taken, nothing is invented in between. Record at the run's rate, or at a whole multiple of it."
+            "taken; frames are never interpolated. Record at the run's rate, or at a whole multiple of it."
         )
     return int(stride)
 
 
 def _info(source: Source, names: dict[str, tuple[str, ...]], cameras: tuple[Camera, ...], fps: float) -> dict[str, Any]:
-    """The header of the dataset that is shown."""
+    """The header of the mapped dataset."""
     old = source.info["features"]
     features: dict[str, Any] = {
         key: {"dtype": "float32", "shape": [len(some)], "names": list(some)} for key, some in names.items()

@@ -26,7 +26,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Draw:
-    """The frames of one step: `frames[i]` belongs to source `rows[i]`; `replayed` rows of the whole batch are kept."""
+    """The frames of one step: `frames[i]` is of source `rows[i]`; `replayed` rows of the batch are from the buffer."""
 
     rows: np.ndarray
     frames: np.ndarray

@@ -1,7 +1,7 @@
-"""A toy world that needs no simulator: a coloured mark on a table, and arms that go where the mark says.
+"""A toy world without a simulator: a coloured mark on a table, and arms that move according to its position.
 
-Every task maps the mark's place to another arm motion. The tasks share the scene and differ in colour and
-instruction, so a network that learns one after the other overwrites what it knew, as it would on a robot.
+Every task maps the mark's position to a different arm motion. The tasks share the scene and differ in colour and
+instruction, so a network that learns them in sequence forgets earlier ones, as it would on a robot.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def write_dataset(
 def _trajectory(
     task: Task, embodiment: Embodiment, mark: np.ndarray, length: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A smooth motion of the task's arms from a rest pose to the pose that belongs to the mark; other arms jitter."""
+    """A smooth motion of the task's arms from a rest pose to the pose that the mark determines; other arms jitter."""
     lower, upper = embodiment.state_range()
     active = embodiment.active(task.arms)
     rest = lower + (upper - lower) * np.linspace(0.4, 0.6, len(lower))
-    # What this task does about a mark: known to the demonstrator, to be found out by the policy.
-    secret = np.random.default_rng(zlib.crc32(task.name.encode())).uniform(-1, 1, (len(lower), 2))
+    # The task's mapping from mark to motion: known to the demonstrator, to be learned by the policy.
+    mapping = np.random.default_rng(zlib.crc32(task.name.encode())).uniform(-1, 1, (len(lower), 2))
     start = rest + active * 0.02 * (upper - lower) * rng.uniform(-1, 1, len(lower))
-    goal = rest + 0.18 * (upper - lower) * (secret @ mark)
+    goal = rest + 0.18 * (upper - lower) * (mapping @ mark)
     progress = np.linspace(0, 1, length + 1)[:, None]
     smooth = progress**2 * (3 - 2 * progress)
     path = np.where(active, start + (goal - start) * smooth, rest)

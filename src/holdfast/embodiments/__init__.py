@@ -13,7 +13,7 @@ EMBODIMENTS = {PIPER_X_PAIR.name: PIPER_X_PAIR}
 
 
 def load(name: str) -> Embodiment:
-    """Return a known embodiment by name, or read one from a TOML file with one `[[dimension]]` table each."""
+    """Return a known embodiment by name, or read one from a TOML file with one `[[dimension]]` table per dimension."""
     if name in EMBODIMENTS:
         return EMBODIMENTS[name]
     path = Path(name)

@@ -19,8 +19,8 @@ class Dimension:
     """One number of the action, and of the state that measures it.
 
     `lower` and `upper` are in rad (joints) or m (grippers); `step` is how far a brisk teleoperator moves it in one
-    control step, `fastest` the most that a robot is ever told (0 means twice `step`). A dimension of kind `delta` is an
-    increment: its limits are those of one command, no state is ever subtracted from it, and an idle one is told 0.
+    control step, `fastest` the largest command per step (0 means twice `step`). A dimension of kind `delta` is an
+    increment: its limits are those of one command, no state is ever subtracted from it, and an idle one is sent 0.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Embodiment:
         return np.array([d.arm in wanted for d in self.dimensions])
 
     def pose(self, state: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """What a state of these names measures of every dimension; NaN where it measures nothing."""
+        """The measured value of every dimension, from a state with these names; NaN where nothing measures it."""
         if tuple(names) == self.names:
             return state
         measured = dict(zip(names, state, strict=True))
         return np.array([measured.get(name, np.nan) for name in self.names], dtype=state.dtype)
 
     def hold(self, actions: np.ndarray, pose: np.ndarray, arms: Iterable[str]) -> np.ndarray:
-        """Actions (..., dimensions) of a task of `arms`, with every other arm held at `pose`.
+        """Actions (..., dimensions) of a task that uses `arms`, with every other arm held at `pose`.
 
         An increment is held at 0.
         """
@@ -97,7 +97,7 @@ class Embodiment:
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])
 
     def action_range(self, relative: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-        """Range of an action; a relative one can go as far as a chunk of control steps carries it."""
+        """Range of an action; for a relative one, the distance covered in a chunk of control steps."""
         lower, upper = self.state_range()
         reach = np.array([d.step for d in self.dimensions]) * chunk
         return np.where(relative, -reach, lower), np.where(relative, reach, upper)

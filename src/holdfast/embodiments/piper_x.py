@@ -1,4 +1,4 @@
-"""PiPER-X, as its maker describes it: limits of the joints, anchors and axes, and a pair of them at a table.
+"""PiPER-X from its maker's description: joint limits, anchors and axes, and a pair of arms at a table.
 
 Joint anchors and axes are given at zero angles in the base frame (x forward, z up). The hand frame has z along the
 approach, y along the opening of the fingers, and x away from the wrist camera.
@@ -34,8 +34,8 @@ TCP_TO_TIP = TIP - TCP
 
 def _piper_x(arm: str) -> tuple[Dimension, ...]:
     # Ranges from the maker's description of PiPER-X. The step is a brisk teleoperator's (2.1 rad/s at 30 Hz), below
-    # what the motors can do, so that normalized actions use the range instead of its centre. The fastest is the most
-    # that the maker's SDK lets a joint be set to: 3 rad/s.
+    # what the motors can do, so that normalized actions use the whole range and not just its centre. `fastest` is the
+    # highest joint speed that the maker's SDK allows: 3 rad/s.
     degrees = [(-150, 150), (0, 180), (-170, 0), (-89, 89), (-89, 89), (-120, 120)]
     joints = tuple(
         Dimension(f"{arm}_joint_{i}.pos", arm, "joint", math.radians(low), math.radians(high), 0.07, 0.1)

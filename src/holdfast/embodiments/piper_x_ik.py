@@ -36,10 +36,10 @@ def forward(side: str, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solve(side: str, position: np.ndarray, rotation: np.ndarray, near: np.ndarray | None = None) -> np.ndarray | None:
-    """The six joint angles that put the tool centre point at a world pose, or None where the arm cannot.
+    """The six joint angles that put the tool centre point at a world pose, or None if it is out of reach.
 
-    The elbow is always up, so there is one solution but for whole turns of joint 6, of which the nearest to `near`
-    is taken.
+    The elbow is always up, so the solution is unique except for whole turns of joint 6; the one nearest to `near` is
+    taken.
 
     Args:
         side: "left" or "right".
@@ -85,7 +85,7 @@ def down(yaw: float = 0.0, tilt: float = 0.0, heading: float = 0.0) -> np.ndarra
 
 
 def heading(side: str, position: np.ndarray) -> float:
-    """Direction from the base of an arm to a point, seen from above."""
+    """Direction from the base of an arm to a point, in the horizontal plane."""
     return math.atan2(position[1] - BASE[side][1], position[0] - BASE[side][0])
 
 

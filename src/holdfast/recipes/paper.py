@@ -1,4 +1,4 @@
-"""The paper's own experiment, on a real robot's data: pi0.5, 4,000 steps a stage, replay of a fifth."""
+"""The paper's own experiment on data of a real robot: pi0.5, 4,000 steps per stage, replay of a fifth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.train.config import OptimConfig, TrainConfig
 
 
 def paper(output: Path, seed: int) -> Recipe:
-    """The single-arm stream from datasets under `data/`; trials are a human's, so the recipe ends with the training."""
+    """The single-arm stream from datasets under `data/`; people run the trials, so the recipe ends with training."""
 
     def config(method: str) -> TrainConfig:
         return TrainConfig(

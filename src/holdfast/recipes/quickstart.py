@@ -1,4 +1,4 @@
-"""The newcomer's experiment: three tasks of the twin, learned one after the other without and with replay, on a CPU."""
+"""The first experiment to run: three tasks of the twin, learned in sequence without and with replay, on a CPU."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def quickstart(output: Path, seed: int) -> Recipe:
             data_root=str(data),
             method=method,
             output=str(output / method),
-            # Half the usual steps from noise to actions: trials score the same, in three quarters of the time.
+            # Half the usual denoising steps: the same scores in three quarters of the time.
             policy=PolicyChoice(
                 path="nano-base", options={"image_size": "64", "noise_draws": "1", "denoise_steps": "5"}
             ),
-            # Small batches: so short a training wants many steps rather than exact ones; and pushing the most.
+            # Training this short needs many small steps rather than exact ones; pushing needs the most.
             steps=400,
             task_steps={"push_box": 1300},
             batch_size=16,
@@ -38,7 +38,7 @@ def quickstart(output: Path, seed: int) -> Recipe:
             replay=ReplayConfig(ratio=0.5),
             norm=NormConfig(stats="nano-base"),
             optim=OptimConfig(lr=2.5e-4, warmup=40),
-            # Images are seen once or twice, too seldom to be learned by heart.
+            # Each image is seen once or twice, too rarely to overfit.
             augment=AugmentConfig(shift=0.0, brightness=0.0, contrast=0.0, saturation=0.0),
             checkpoint=CheckpointConfig(every=250),
         )

@@ -1,7 +1,7 @@
 """A named experiment as data, and as the commands that carry it out.
 
-A recipe says what to record, how to train, how to evaluate. It runs as ordinary `holdfast` commands, so whoever watches
-learns them, and every part that is done already is skipped by the command itself.
+A recipe says what to record, how to train and how to evaluate. It runs as ordinary `holdfast` commands, so users see
+the commands they can run themselves; each command skips what is already done.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Recipe:
         return tuple(Path(config.folder) for config in self.train)
 
     def parts(self, cores: int) -> list[list[Command]]:
-        """The commands in order; those of one part run side by side on so many cores."""
+        """The commands in order; those of one part run in parallel and share the cores."""
         parts: list[list[Command]] = []
         if self.record:
             parts.append([self._recording(cores)])
@@ -63,10 +63,10 @@ class Recipe:
 
     def _recording(self, processes: int) -> Command:
         assert self.record
-        order = self.record
+        record = self.record
         return (
-            *("record", "--tasks", *self.tasks, "--episodes", str(order.episodes), "--size", str(order.size)),
-            *("--seed", str(order.seed), "--output", str(self.data), "--processes", str(processes)),
+            *("record", "--tasks", *self.tasks, "--episodes", str(record.episodes), "--size", str(record.size)),
+            *("--seed", str(record.seed), "--output", str(self.data), "--processes", str(processes)),
         )
 
     def _evaluation(self, run: Path, processes: int) -> Command:
@@ -79,7 +79,7 @@ class Recipe:
 
 
 def flags(config: TrainConfig) -> tuple[str, ...]:
-    """The flags of `holdfast train` that give a config, without those that are the default."""
+    """The flags of `holdfast train` that produce a config; defaults are left out."""
     return (f"--stream={config.stream}", *_flags(config, TrainConfig(stream=config.stream), ""))
 
 
@@ -88,7 +88,7 @@ def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
         value, usual = getattr(config, item.name), getattr(default, item.name)
         if is_dataclass(value):
             yield from _flags(value, usual, f"{prefix}{item.name}.")
-        elif item.name == "options":  # of a policy: flags of their own
+        elif item.name == "options":  # of a policy: separate flags
             yield from (f"--{prefix}{name}={option}" for name, option in value.items())
         elif item.name == "method_options":
             yield from (f"--method.{name}={_text(option)}" for name, option in value.items())

@@ -15,17 +15,17 @@ SIZE = 96
 
 
 def single_arm(output: Path, seed: int) -> Recipe:
-    """Five tasks of the left arm."""
+    """Five single-arm tasks."""
     return _twin("single_arm", output, seed, ReplayConfig())
 
 
 def bimanual(output: Path, seed: int) -> Recipe:
-    """Five tasks of both arms."""
+    """Five two-arm tasks."""
     return _twin("bimanual", output, seed, ReplayConfig())
 
 
 def heterogeneous(output: Path, seed: int) -> Recipe:
-    """Tasks of one arm and of two by turns, with the paper's asymmetric replay."""
+    """Single-arm and two-arm tasks alternating, with the paper's asymmetric replay."""
     return _twin("heterogeneous", output, seed, ReplayConfig(frequency=0.3, share="group"))
 
 

@@ -1,4 +1,4 @@
-"""Runs against each other, trial by trial where seeds are shared, and one measure against another."""
+"""Compares runs, trial by trial where they share seeds, and correlates two measures."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, mean_of_means
 from holdfast.report.gather import RunResults
 
-type _Signed = tuple[int, RunResults, int, int]  # +1 or -1, whose, task, stage
+type _Signed = tuple[int, RunResults, int, int]  # +1 or -1, run, task, stage
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One run minus another: each metric's difference over the seeds that both were tried with."""
+    """One run minus another: the difference of each metric over the seeds that both share."""
 
     run: str
     less: str
     average_score: Figure
     bwt: Figure
     fwt: Figure
-    seeds: int  # fewest shared in any cell used; 0: no figure here is paired
+    seeds: int  # fewest shared in any cell used; 0: nothing is paired
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def difference(run: RunResults, less: RunResults) -> Difference | None:
         first = [[(1, run, j, j), (-1, less, j, j)] for j in range(1, last + 1)]
         changes = [[*final[j], *((-sign, r, i, k) for sign, r, i, k in first[j])] for j in range(last - 1)]
         bwt, _ = _paired(changes)
-        fwt, _ = _paired(first[1:])  # the baseline is the same for both and falls out
+        fwt, _ = _paired(first[1:])  # the baseline is the same for both and cancels
     return Difference(run.name, less.name, average, bwt, fwt, seeds)
 
 
@@ -81,6 +81,6 @@ def _pearson(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 0; equal values share the mean of theirs."""
+    """Ranks from 0; equal values get the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count + 1) / 2)[place]

@@ -1,4 +1,4 @@
-"""The figures: one drawing each, written as SVG and PNG for papers and set into the page with the page's colours."""
+"""The figures: written as SVG and PNG for papers, and embedded in the page with its colours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from holdfast.report.gather import RunResults
 
-# The light theme's colours; in the page each becomes the variable of its name, so that dark mode works.
+# Colours of the light theme; in the page each becomes a CSS variable of the same name, so that dark mode works.
 COLOURS = {
     "ink": "#16202b",
     "muted": "#5b6b7c",
@@ -29,9 +29,9 @@ COLOURS = {
     "run-4": "#86519b",
     "run-5": "#8a6a00",
 }
-COLD, HOT = "#edf2f8", "#0a4a8f"  # the one scale of scores, 0 to 100
+COLD, HOT = "#edf2f8", "#0a4a8f"  # colour scale of scores, 0 to 100
 _SCALE = LinearSegmentedColormap.from_list("score", [COLD, HOT])
-_WHITE_ABOVE = 72  # where white text reads better than black; both have a contrast above 4.5 there
+_WHITE_ABOVE = 72  # above it white text reads better than black; both have a contrast above 4.5 here
 _METRICS = {
     "average_score": ("AS", "average score"),
     "bwt": ("BWT", "backward transfer"),
@@ -42,7 +42,7 @@ _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 8,
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.parse_math": False,  # names may contain a dollar sign
     "axes.edgecolor": COLOURS["line"],
     "axes.labelcolor": COLOURS["muted"],
     "axes.grid": True,
@@ -74,15 +74,15 @@ class Drawing:
     png: bytes
 
     def write(self, folder: Path) -> None:
-        """Write both forms for papers."""
+        """Write the SVG and the PNG."""
         (folder / f"{self.name}.svg").write_text(self.svg)
         (folder / f"{self.name}.png").write_bytes(self.png)
 
     def inline(self) -> str:
-        """The SVG as a part of a page: no prolog, no ids to clash, colours and font those of the page."""
+        """The SVG for embedding: no prolog, no clashing ids, colours and font of the page."""
         text = self.svg[self.svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # names of parts; what is referred to has a hash for an id
+        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # ids of groups; ids that are referenced are hashes
         for size in ("width", "height"):
             text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
         text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
@@ -92,7 +92,7 @@ class Drawing:
 
 
 def draw(runs: Sequence[RunResults], numbers: dict[str, Any]) -> list[Drawing]:
-    """All figures that these runs have the numbers for."""
+    """All figures for which these runs have data."""
     with matplotlib.rc_context(_STYLE):
         drawn = [
             *_traces(numbers["runs"]),
@@ -102,7 +102,8 @@ def draw(runs: Sequence[RunResults], numbers: dict[str, Any]) -> list[Drawing]:
             *_heldout(numbers["runs"]),
         ]
     names = [drawing.name for drawing in drawn]
-    twice = [names[:n].count(name) for n, name in enumerate(names)]  # two names may differ only in odd characters
+    # Names may differ only in characters that slug() replaces.
+    twice = [names[:n].count(name) for n, name in enumerate(names)]
     return [replace(d, name=f"{d.name}-{n + 1}") if n else d for d, n in zip(drawn, twice, strict=True)]
 
 
@@ -120,13 +121,13 @@ def _panel(width: float = 3.5, height: float = 2.2) -> tuple[Canvas, Axes]:
 
 
 def _look(position: int) -> dict[str, Any]:
-    """Colour, dash and marker of a run: three ways to tell it from the others."""
+    """Colour, dash and marker of a run: three ways to tell runs apart."""
     k = position % 5
     return {"color": COLOURS[f"run-{k + 1}"], "linestyle": _DASHES[k], "marker": _MARKERS[k]}
 
 
 def _legend(axes: Axes, shown: int) -> None:
-    """Above the axes, in one column when names are long, so that the axes keep their width."""
+    """Add a legend above the axes, in one column when names are long, so that the axes keep their width."""
     if shown > 1:
         longest = max(len(label) for label in axes.get_legend_handles_labels()[1])
         columns = 2 if longest <= 14 else 1
@@ -148,7 +149,7 @@ def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
         else:
             axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
             low, high = axes.get_ylim()
-            axes.set_ylim(min(low, -10), max(high, 10))  # a change of a point must not look like a cliff
+            axes.set_ylim(min(low, -10), max(high, 10))  # so that a change of one point does not look large
         _legend(axes, shown)
         yield _finish(canvas, f"trace-{short.lower()}", "traces", f"{short}, {long}")
 
@@ -199,7 +200,7 @@ def _milestones(run: dict[str, Any]) -> Drawing:
     canvas = Canvas(figsize=(1.7 + 0.5 * len(stages), 0.27 * sum(heights)), layout="constrained")
     grid = canvas.subplots(len(tasks), 1, squeeze=False, height_ratios=heights)
     for axes, task in zip(grid[:, 0], tasks, strict=True):
-        before = [None] * (len(stages) - len(task["stages"]))  # stages before its own, so that columns stand in line
+        before = [None] * (len(stages) - len(task["stages"]))  # stages before its own, so that columns line up
         values = [[*before, *(s if s is None else 100 * s for s in row["shares"])] for row in task["rows"]]
         _heat(axes, values, columns, [row["name"].replace("_", " ") for row in task["rows"]], ".0f")
         axes.set_title(task["title"], loc="left", fontsize=8, fontweight="bold")
@@ -207,7 +208,7 @@ def _milestones(run: dict[str, Any]) -> Drawing:
 
 
 def _losses(runs: Sequence[RunResults]) -> Iterator[Drawing]:
-    """One panel per task, runs over each other; stages are drawn equally wide, since methods differ in steps."""
+    """One panel per task with all runs; stages are equally wide, since methods differ in steps."""
     tasks = {task.name: task.title for run in runs for task in run.tasks}
     for name, title in tasks.items():
         canvas, axes = _panel()

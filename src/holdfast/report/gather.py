@@ -1,4 +1,4 @@
-"""Reads run folders, and nothing else, into one record per run. What is not there yet stays empty."""
+"""Reads run folders into one record per run. What is not there yet stays empty."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class StageLog:
     number: int
     name: str
     lines: tuple[dict[str, Any], ...]  # of metrics.jsonl
-    kept: dict[str, tuple[int, int]]  # task -> episodes kept, episodes there were; after the stage
+    kept: dict[str, tuple[int, int]]  # task -> episodes kept after the stage, episodes in total
 
 
 @dataclass(frozen=True)
 class RunResults:
-    """Everything a report says about one run comes from here."""
+    """All data of one run that the report uses."""
 
     path: Path
     name: str
@@ -53,17 +53,17 @@ class RunResults:
 
     @property
     def arrangement(self) -> Arrangement:
-        """How its stages stand in its matrix."""
+        """How its stages map to rows of its matrix."""
         return method_class(self.method).arrangement
 
     @property
     def continual(self) -> bool:
-        """Whether the tasks were learned one after the other."""
+        """Whether the tasks were learned in sequence."""
         return self.arrangement not in WITHOUT_STAGES
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Stages that a matrix of this run shows."""
+        """Stages shown as rows of this run's matrix."""
         size = len(self.tasks)
         return tuple(range(1, size + 1)) if self.continual else (size,)
 
@@ -77,10 +77,10 @@ def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
     runs = [_read(path) for path in paths]
     names = [run.name for run in runs]
     for position, run in enumerate(runs):
-        if names.count(run.name) > 1:  # runs of one name, in different folders
+        if names.count(run.name) > 1:  # runs of the same name in different folders
             runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
     if len({run.path.resolve() for run in runs}) < len(runs):
-        raise HoldfastError(f"One run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
+        raise HoldfastError(f"A run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
     alone = next((run for run in runs if run.arrangement == "alone" and run.matrix.cells), None)
     if alone is None:
         return tuple(runs)
@@ -117,7 +117,7 @@ def _read(path: Path) -> RunResults:
 
 
 def _in_one_row(matrix: Matrix) -> Matrix:
-    """A matrix that is only a baseline (every task trained alone) as the one row that the report shows."""
+    """A matrix that is only a baseline (every task trained alone) as the single row that the report shows."""
     if not matrix.baseline:
         return matrix
     return Matrix(matrix.tasks, {(i, len(matrix.tasks)): scores for i, scores in matrix.baseline.items()})
@@ -132,7 +132,7 @@ def _in_rows(trials: Sequence[Trial], names: Sequence[str], arrangement: Arrange
 
 
 def _range_checks(log: Path) -> tuple[dict[str, Any], ...]:
-    """The last range check of every task in every stage: a stage that was started again is checked again."""
+    """The last range check of every task in every stage; a restarted stage is checked again."""
     found = {(line["stage"], line["task"]): line for line in read_lines(log) if line.get("event") == RANGE_CHECK}
     return tuple(found[key] for key in sorted(found, key=lambda key: int(key[0])))
 

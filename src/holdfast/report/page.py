@@ -1,4 +1,4 @@
-"""Puts numbers, figures and videos into one HTML file that loads nothing else."""
+"""Writes numbers, figures and videos into one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write(paths: Sequence[Path], output: Path | None = None) -> Path:
 
 
 def render(runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
-    """The page as text. Jinja escapes every value; only our own drawings, style and script are taken as they are."""
+    """The page as text. Jinja escapes every value; only our own drawings, style and script are inserted as they are."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -98,7 +98,7 @@ def _signed(value: float | None) -> str:
 
 
 def _interval(figure: dict[str, Any] | None, signed: bool = False) -> str:
-    """The 95 % interval in words that fit a small line, or nothing."""
+    """The 95 % interval as short text, or nothing."""
     if not figure or figure["low"] is None:
         return ""
     form = _signed if signed else _score

@@ -16,11 +16,11 @@ from holdfast.report.gather import WITHOUT_STAGES, RunResults
 
 type Plain = dict[str, Any]
 
-_NOTABLE = 0.05  # a smaller share of trials says neither that a task was learned nor that it broke
+_NOTABLE = 0.05  # a smaller share of trials shows neither that a task was learned nor that it broke
 
 
 def summary(runs: Sequence[RunResults]) -> Plain:
-    """Everything that the page says in numbers."""
+    """All numbers of the page."""
     return {
         "holdfast": __version__,
         "runs": [_run(run) for run in runs],
@@ -30,14 +30,14 @@ def summary(runs: Sequence[RunResults]) -> Plain:
 
 
 def _stream(runs: Sequence[RunResults], names: tuple[str, ...]) -> Plain:
-    """Runs on the same tasks in the same order, which one table can hold."""
+    """Runs on the same tasks in the same order, for one table."""
     mine = [position for position, run in enumerate(runs) if run.names == names]
     trials = sum(len(runs[position].trials) for position in mine)
     return {"tasks": list(names), "runs": mine, "trials": trials, "published": published(names)}
 
 
 def published(names: tuple[str, ...]) -> Plain | None:
-    """The real-robot figures of the stream of these tasks; None when it is none of the published ones."""
+    """The real-robot figures of the stream of these tasks; None if it was not published."""
     for stream in catalog.streams():
         if catalog.load_stream(stream, data_root=".").names == names:
             paper = catalog.paper()
@@ -52,7 +52,7 @@ def _difference(run: RunResults, less: RunResults) -> Plain:
 
 
 def finite(value: Any) -> Any:
-    """The same values as JSON can hold them: NaN and infinity become null."""
+    """The same values for JSON: NaN and infinity become null."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -63,7 +63,7 @@ def finite(value: Any) -> Any:
 def _run(run: RunResults) -> Plain:
     stages = summarize(run.matrix)
     final: Plain = asdict(stages[-1])
-    if not run.continual:  # transfer between stages means nothing without stages
+    if not run.continual:  # without stages there is no transfer
         final |= {"bwt": asdict(Figure(None)), "fwt": asdict(Figure(None))}
     return {
         "name": run.name,
@@ -117,7 +117,7 @@ def _shares(run: RunResults, task: Task, i: int, stage: int) -> dict[str, float]
 
 
 def _milestones(run: RunResults, i: int) -> Plain:
-    """How far trials of one task got after each stage, and at which milestone most was lost since its own stage."""
+    """How far trials of one task got after each stage, and the milestone that lost most since its own stage."""
     task = run.tasks[i - 1]
     stages = [stage for stage in run.rows if stage >= i]
     shares = {stage: found for stage in stages if (found := _shares(run, task, i, stage))}
@@ -132,7 +132,7 @@ def _milestones(run: RunResults, i: int) -> Plain:
 
 
 def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
-    """The milestone at which most is lost beyond what was lost before it, if anything is."""
+    """The milestone with the largest loss beyond that of the milestone before it, if there is a loss."""
     if max(then.values()) <= _NOTABLE:
         return {"state": "never learned"}
     fallen = {name: then[name] - now[name] for name in then}
@@ -144,7 +144,7 @@ def _breaks(then: dict[str, float], now: dict[str, float]) -> Plain:
 
 
 def _penalties(run: RunResults) -> list[Plain]:
-    """Penalties that were given at all: how often, in how many trials of the cell."""
+    """Penalties given at least once: how often, and in how many trials of the cell."""
     rows = []
     for i, task in enumerate(run.tasks, 1):
         for penalty in task.penalties:
@@ -189,7 +189,7 @@ def _replay(run: RunResults) -> list[Plain]:
 
 
 def _range_checks(run: RunResults) -> list[Plain]:
-    """Per task: the dimension that leaves [-1, 1] furthest, and every dimension for a closer look."""
+    """Per task: the dimension that leaves [-1, 1] furthest, and all dimensions."""
     limit = float(run.config.get("norm", {}).get("limit", 10.0))
     tasks = []
     for check in run.range_checks:

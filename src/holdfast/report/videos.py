@@ -1,4 +1,4 @@
-"""Videos of trials: carried inside the page while they are small, linked beyond that."""
+"""Videos of trials: embedded in the page up to a budget, linked beyond it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = {".mp4": "video/mp4", ".webm": "video/webm"}
 
 @dataclass(frozen=True)
 class Clip:
-    """One video and what it shows. `source` is a data URI, or a path relative to the page when not `inside`."""
+    """One video and what it shows. `source` is a data URI, or a path relative to the page if not `inside`."""
 
     run: str
     trial: Trial
@@ -30,7 +30,7 @@ class Clip:
 
 
 def clips(runs: Sequence[RunResults], page: Path, budget: int = BUDGET) -> list[Clip]:
-    """The videos of all runs in reading order. The first of every cell go into the page first, then the second ones."""
+    """The videos of all runs in reading order. The first of every cell are embedded first, then the second ones."""
     found: list[tuple[int, int, RunResults, Trial, Path]] = []
     for run in runs:
         seen: Counter[tuple[str, int]] = Counter()

@@ -1,6 +1,6 @@
-"""Builds the blocks of a frame cache that are missing or damaged: decode, make smaller, encode, write.
+"""Builds the blocks of a frame cache that are missing or damaged: decode, resize, encode, write.
 
-With one or two workers, or few images, threads do the work. Otherwise processes do: PyAV needs Python's lock for every
+With one or two workers, or few images, threads do the work. Otherwise processes do: PyAV holds the GIL for every
 image, so sixteen threads are no faster than two.
 """
 
@@ -32,17 +32,17 @@ from holdfast.data.doctor.pictures import lost_frames
 from holdfast.data.lerobot.source import Camera, Source
 from holdfast.data.resize import scale
 
-QUALITY = 90  # of JPEG; against 95 a third less disk and faster to decode, for 0.4 of 255 more mean error
-_LARGE = 2 * 2**30  # bytes that take long enough to check to show it
+QUALITY = 90  # of JPEG; compared with 95: a third less disk, faster to decode, 0.4 of 255 more mean error
+_LARGE = 2 * 2**30  # bytes above which checking shows a progress bar
 _TOGETHER = 64  # frames decoded at once by a worker: 60 MB at 480 x 640
-_FEW = 20_000  # images that threads have built before processes would have started
+_FEW = 20_000  # images that threads build before processes have started
 
 type Work = Callable[[Camera, int], Block]
-_here: tuple[Writer, Source]  # in a worker process: what it builds from
+_here: tuple[Writer, Source]  # set in a worker process
 
 
 def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tuple[str, int]]:
-    """Check every block that was built, and list those to be built: (camera, number). Says when one is damaged."""
+    """Check every existing block, and list those to build: (camera, number). Reports damaged ones."""
     wanted = [(camera, number) for number in range(len(files.spec.blocks)) for camera in files.spec.cameras]
     built = files.read_blocks()
     blocks = [built[place] for place in wanted if place in built]
@@ -68,7 +68,7 @@ def find_missing(files: CacheFiles, threads: int, console: Console) -> list[tupl
 
 
 def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], workers: int, console: Console) -> None:
-    """Build the missing blocks, after making sure that the videos are whole and that there is room."""
+    """Build the missing blocks, after checking that the videos are complete and that there is room."""
     _check_recording(source)
     _check_room(files, missing)
     cameras = {camera.key: camera for camera in source.cameras}
@@ -84,14 +84,14 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], wor
                 bar.advance(task)
     except BrokenProcessPool:
         raise HoldfastError(
-            f"A worker process died, perhaps for lack of memory. What was built of {files.folder} is kept; run the "
-            "same command again, with fewer --cache.workers."
+            f"A worker process died, perhaps out of memory. Finished blocks of {files.folder} are kept; run the "
+            "same command again with fewer --cache.workers."
         ) from None
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise HoldfastError(
-            f"The disk is full: the frame cache {files.folder} could not be finished. What was built is kept. Free "
+            f"The disk is full: the frame cache {files.folder} could not be finished. Finished blocks are kept. Free "
             "some space (`holdfast cache ls`) or choose --cache.format=jpeg or another --cache.root; then run the same "
             "command again."
         ) from None
@@ -104,17 +104,17 @@ def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, Wo
 
 
 def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
-    """Processes forked from one that has imported what they need, and that never had a GPU."""
+    """Processes forked from a server that has the imports they need and has never used a GPU."""
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__, "holdfast.data.lerobot.video"])
     return ProcessPoolExecutor(workers, context, initializer=_enter, initargs=(writer, source)), _build_here
 
 
 def _enter(writer: Writer, source: Source) -> None:
-    """Make a worker process ready: what it builds from comes once, not with every block."""
+    """Initialize a worker process: writer and source are sent once, not with every block."""
     global _here
     _here = writer, source
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a key press is for the process that waits
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     torch.set_num_threads(1)
     end_with_parent()
 
@@ -134,7 +134,7 @@ def _build(writer: Writer, source: Source, camera: Camera, number: int) -> Block
 
 
 def _runs(source: Source, first: int, end: int) -> Iterator[np.ndarray]:
-    """Frames of a block, a few of one episode at a time."""
+    """Frames of a block, in batches from one episode each."""
     for episode in range(int(source.episode_of(np.array([first]))[0]), len(source.ends)):
         if source.starts[episode] >= end:
             return
@@ -143,7 +143,7 @@ def _runs(source: Source, first: int, end: int) -> Iterator[np.ndarray]:
 
 
 class Writer:
-    """Puts blocks into the cameras' files. Written, not mapped: a full disk is an error, not a crash."""
+    """Writes blocks into the cameras' files. Not memory-mapped: a full disk raises an error instead of SIGBUS."""
 
     def __init__(self, files: CacheFiles) -> None:
         self.files = files
@@ -153,10 +153,10 @@ class Writer:
         for camera, end in ends.items():
             size = files.spec.frames * files.spec.frame_bytes(camera) if files.spec.format == "raw" else end
             with files.pixels(camera).open("ab") as file:
-                file.truncate(size)  # of JPEG, what a kill left behind the last whole block goes
+                file.truncate(size)  # for JPEG, drops what a kill left after the last complete block
 
     def write_raw(self, camera: str, number: int, pictures: Iterator[torch.Tensor]) -> Block:
-        """Write pixels to their place."""
+        """Write pixels at their offset."""
         offset = place = self.files.spec.blocks[number][0] * self.files.spec.frame_bytes(camera)
         crc = first_crc(camera, number)
         for images in pictures:
@@ -177,7 +177,7 @@ class Writer:
         return Block(camera, number, offset, len(data), zlib.crc32(data, first_crc(camera, number)))
 
     def _reserve(self, camera: str, size: int) -> int:
-        """Lengthen a camera's file; threads and processes take turns."""
+        """Extend a camera's file, under a lock between threads and processes."""
         with self.files.pixels(camera).open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             return file.truncate(file.seek(0, os.SEEK_END) + size) - size
@@ -193,7 +193,7 @@ class Writer:
 
 
 def _check_recording(source: Source) -> None:
-    """An encoder that falls behind drops frames with only a warning, and every later image is of another moment."""
+    """Refuse videos that lost frames: every later image would be of another moment."""
     for finding in lost_frames(source, Expected()):
         raise HoldfastError(
             f"Dataset {source.dataset} cannot be trained on: {finding.where}: {finding.detail} {finding.advice}"

@@ -1,7 +1,7 @@
-"""Decoded frames on disk, read by the batch: what training sees of a dataset.
+"""Decoded frames on disk, read in batches by training.
 
-A cache is opened, checked against its checksums once per process, and built or mended where needed. Reading maps the
-files into memory, so that it survives a fork and all processes of a machine share one copy.
+A cache is opened, checked against its checksums once per process, and built or repaired where needed. The files are
+memory-mapped, so that reading survives a fork and all processes of a machine share one copy.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from holdfast.data.lerobot.folder import read_cameras, read_info
 from holdfast.data.lerobot.source import Source
 from holdfast.data.resize import Resize
 
-_CHECKED: set[Path] = set()  # caches whose checksums this process has seen to be right
+_CHECKED: set[Path] = set()  # caches whose checksums this process has verified
 
 
 @dataclass(frozen=True)
 class Cache:
-    """Frames of one dataset. `state` and `action` are the dataset's numbers, `images` fills in pixels."""
+    """Frames of one dataset. `state` and `action` are the dataset's values, `images` reads pixels."""
 
     spec: Spec
     state: np.ndarray
@@ -50,14 +50,14 @@ class Cache:
 
 
 def open_cache(source: Source, resize: Resize | None, config: CacheConfig, console: Console) -> Cache:
-    """Open the cache of a dataset at the size a policy reads, after building or mending what is not there."""
+    """Open the cache of a dataset at the size a policy reads, after building or repairing missing blocks."""
     return open_planned(source, plan_cache(source, resize, config), config, console)
 
 
 def open_planned(source: Source, spec: Spec, config: CacheConfig, console: Console, check: bool = True) -> Cache:
     """Open the cache that `plan_cache` has described.
 
-    Without `check` it is taken as it is: another process of this machine has checked it just now.
+    Without `check` it is not verified: another process of this machine has just done that.
     """
     files = CacheFiles(config.folder, spec)
     if (check and files.folder not in _CHECKED) or not (files.folder / HEADER).exists():
@@ -78,7 +78,7 @@ def open_planned(source: Source, spec: Spec, config: CacheConfig, console: Conso
 
 
 def plan_cache(source: Source, resize: Resize | None, config: CacheConfig) -> Spec:
-    """What the cache of a dataset will hold. With format=auto, one that is there already decides."""
+    """What the cache of a dataset will hold. With format=auto an existing cache decides the format."""
     planned = make_spec(source, resize, config.format, _free(config))
     for present in ("raw", "jpeg") if config.format == "auto" else ():
         spec = replace(planned, format=present)
@@ -88,7 +88,7 @@ def plan_cache(source: Source, resize: Resize | None, config: CacheConfig) -> Sp
 
 
 def read_cache(files: CacheFiles) -> Cache:
-    """Map a whole cache into memory."""
+    """Memory-map a complete cache."""
     spec = files.spec
     pixels, places = {}, {}
     for camera, (height, width) in spec.cameras.items():
@@ -107,14 +107,14 @@ def read_cache(files: CacheFiles) -> Cache:
 
 
 def _map(path: Path) -> torch.Tensor:
-    """A file's bytes. Mapped for reading only: a private mapping larger than the memory would be refused."""
+    """A file's bytes, mapped read-only: a private mapping larger than memory would be refused."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(np.asarray(np.memmap(path, np.uint8, "r")))
 
 
 def plan_bytes(dataset: Path, resize: Resize | None, config: CacheConfig) -> int:
-    """Bytes that the cache of a dataset will take at most, from its header alone; 0 for one that is not here."""
+    """Bytes that the cache of a dataset will take at most, from its header alone; 0 if it is not present."""
     if not (dataset / "meta" / "info.json").is_file():
         return 0
     info = read_info(dataset)
@@ -125,7 +125,7 @@ def plan_bytes(dataset: Path, resize: Resize | None, config: CacheConfig) -> int
 
 
 def blank_cache(source: Source, resize: Resize | None) -> Cache:
-    """Black frames of the right number and size, without a file: to time steps before anything is decoded."""
+    """Black frames of the right number and size without a file, to time steps before anything is decoded."""
     spec = make_spec(source, resize, "raw", 0)
     pixels = {
         camera: torch.zeros(1, 3, *size, dtype=torch.uint8).expand(spec.frames, -1, -1, -1)
@@ -135,5 +135,5 @@ def blank_cache(source: Source, resize: Resize | None) -> Cache:
 
 
 def _free(config: CacheConfig) -> int:
-    """Free bytes of the disk the caches lie on."""
+    """Free bytes on the disk of the caches."""
     return shutil.disk_usage(next(p for p in (config.folder, *config.folder.parents) if p.exists())).free

@@ -1,4 +1,4 @@
-"""Where decoded frames are kept, and how. Light to import: every command that shows its flags reads it."""
+"""Where and how decoded frames are kept. Cheap to import, because `--help` needs it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class CacheConfig:
 
     # Folder of all caches; empty means $HOLDFAST_CACHE or ~/.cache/holdfast/frames. `holdfast cache ls` shows it.
     root: str = ""
-    # raw: pixels as decoded, the fastest; jpeg: a fifth of the disk; auto: raw where it takes at most half of the free
-    # disk and 256 GiB. A run keeps to the format it began with.
+    # raw: pixels as decoded, the fastest; jpeg: a fifth of the disk; auto: raw if it takes at most half of the free
+    # disk and 256 GiB. A run keeps the format it began with.
     format: str = "auto"
     # Processes that build a cache, and threads that check it; 0 means one per core.
     workers: int = 0
@@ -31,11 +31,11 @@ class CacheConfig:
 
     @property
     def folder(self) -> Path:
-        """Where the caches lie."""
+        """The folder of the caches."""
         chosen = self.root or os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames"
         return Path(chosen).expanduser()
 
     @property
     def parallel(self) -> int:
-        """How many build and check side by side."""
+        """Number of parallel workers."""
         return self.workers or os.cpu_count() or 1

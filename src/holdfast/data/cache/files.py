@@ -1,14 +1,14 @@
-"""The files of one frame cache, and whether their bytes are still those that were written.
+"""The files of one frame cache, with checksums.
 
-    cache.json      what the cache holds (its Spec), and the checksums of the numbers
-    blocks.jsonl    one line per finished block and camera: where it lies, and its checksum
+    cache.json      what the cache holds (its Spec), and the checksums of the arrays
+    blocks.jsonl    one line per finished block and camera: its offset, size and checksum
     state.npy action.npy episodes.npy
     <camera>.raw    uint8 (frames, 3, height, width)
     <camera>.jpeg   blocks in any order, each the lengths of its images (uint32) followed by the images
 
-A block counts only with its line, which is written after it; so a build that was killed goes on where it stopped, and
-a damaged block loses its line and is built again alone. Checksums are CRC-32 (zlib, 3 GB/s a core): they guard against
-disks, not against people.
+A block's line is written after the block, and only blocks with a line count. So a killed build continues where it
+stopped, and a damaged block loses its line and is rebuilt alone. Checksums are CRC-32 (zlib, 3 GB/s per core): they
+detect disk faults, not tampering.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class CacheFiles:
 
     @contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[None]:
-        """Keep other builders out; calls `waiting` when another is at work. The lock goes with the process."""
+        """Keep other builders out; call `waiting` if there is one. The lock is released when the process ends."""
         lock = file_lock(self.folder / LOCK)
         blocking = False
         while not lock.is_locked:
             try:
-                lock.acquire(blocking=blocking)  # makes the folder where there is none
+                lock.acquire(blocking=blocking)  # creates the folder if needed
             except Timeout:
                 waiting()
                 blocking = True
-            except FileNotFoundError:  # the folder was removed just then: begin anew
+            except FileNotFoundError:  # the folder was just removed: try again
                 continue
             except OSError as error:
                 raise HoldfastError(
@@ -79,7 +79,7 @@ class CacheFiles:
             lock.release()
 
     def write_numbers(self, state: np.ndarray, action: np.ndarray, episodes: np.ndarray) -> None:
-        """Write header and numbers, unless they are there already, byte for byte."""
+        """Write the header, and the arrays that differ from those on disk."""
         content: dict[str, Any] = {"spec": self.spec.to_json(), "numbers": {}}
         for name, values in (("state", state), ("action", action), ("episodes", episodes)):
             values = np.ascontiguousarray(values)
@@ -91,7 +91,7 @@ class CacheFiles:
         write_text(self.folder / HEADER, json.dumps(content, indent=1))
 
     def read_blocks(self) -> dict[tuple[str, int], Block]:
-        """Every block that was finished, by camera and number. A line that a kill tore is passed over."""
+        """Every block that was finished, by camera and number. A line truncated by a kill is skipped."""
         found: dict[tuple[str, int], Block] = {}
         path = self.folder / JOURNAL
         for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
@@ -103,7 +103,7 @@ class CacheFiles:
         return found
 
     def forget(self, keep: Iterable[Block]) -> None:
-        """Leave only lines of these blocks."""
+        """Keep only the lines of these blocks."""
         write_text(self.folder / JOURNAL, "".join(json.dumps(asdict(block)) + "\n" for block in keep))
 
     def finished(self, block: Block) -> None:
@@ -120,13 +120,13 @@ class CacheFiles:
                 piece = memoryview(bytearray(min(_PIECE, left)))
                 while left and (count := file.readinto(piece[: min(left, _PIECE)])):
                     crc, left = zlib.crc32(piece[:count], crc), left - count
-        except (OSError, ValueError, TypeError):  # no such place: the line itself is damaged
+        except (OSError, ValueError, TypeError):  # impossible offset: the line itself is damaged
             return False
         return not left and crc == block.crc
 
 
 def first_crc(camera: str, number: int) -> int:
-    """What a block's checksum begins with, so that no block passes for another whose line was damaged."""
+    """The start value of a block's checksum, so that a damaged line cannot match another block."""
     return zlib.crc32(f"{camera} {number}".encode())
 
 

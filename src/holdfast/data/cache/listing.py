@@ -1,4 +1,4 @@
-"""All frame caches of a folder: what each holds, how large it is, when it was last used. Light to import."""
+"""All frame caches of a folder: contents, size and last use of each. Cheap to import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER, JOURNAL, LOCK, QUANTILES = "cache.json", "blocks.jsonl", ".lock", "quant
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One cache as it lies on disk. `used` is in seconds since 1970; `whole` is false while it is being built."""
+    """One cache on disk. `used` is in seconds since 1970; `whole` is false while it is being built."""
 
     key: str
     dataset: str
@@ -30,13 +30,13 @@ class CacheEntry:
 
 
 def list_caches(root: Path) -> list[CacheEntry]:
-    """Every cache below `root`, the one used last first; a folder whose header is damaged is listed as unknown."""
-    found = [_look(header.parent) for header in root.glob(f"*/{HEADER}")]
+    """Every cache below `root`, last used first; one with a damaged header is listed as unknown."""
+    found = [_read_entry(header.parent) for header in root.glob(f"*/{HEADER}")]
     return sorted(found, key=lambda cache: -cache.used)
 
 
 def remove_cache(root: Path, key: str) -> None:
-    """Delete a cache. A run that reads it keeps what it has mapped; one that builds it is left alone."""
+    """Delete a cache. A run that reads it keeps its mapped files; one that is being built is refused."""
     folder = root / key
     lock = file_lock(folder / LOCK)
     try:
@@ -44,23 +44,23 @@ def remove_cache(root: Path, key: str) -> None:
     except Timeout:
         raise HoldfastError(f"Frame cache {key} is being built by another process. Wait for it or stop it.") from None
     try:
-        (folder / HEADER).unlink(missing_ok=True)  # first, so that a kill leaves no cache that looks whole
+        (folder / HEADER).unlink(missing_ok=True)  # first, so that a kill leaves no cache that looks complete
         shutil.rmtree(folder)
     finally:
         lock.release()
 
 
 def remove_quantiles(root: Path) -> None:
-    """Forget all remembered statistics."""
+    """Delete all stored statistics."""
     shutil.rmtree(root / QUANTILES, ignore_errors=True)
 
 
 def say_size(size: int) -> str:
-    """Bytes in words."""
+    """A size in bytes as text."""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
-def _look(folder: Path) -> CacheEntry:
+def _read_entry(folder: Path) -> CacheEntry:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     used = (folder / HEADER).stat().st_mtime
     try:

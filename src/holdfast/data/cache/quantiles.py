@@ -1,8 +1,8 @@
-"""Statistics of a task as its samples enter normalization, measured once and remembered beside the frame cache.
+"""Statistics of a task as its samples enter normalization, measured once and stored beside the frame cache.
 
 LeRobot's stored quantiles are means of the episodes' quantiles and may be far from the dataset's; these come from the
-numbers themselves. They are remembered under everything they depend on, with a digest: a flipped bit would change the
-meaning of every action.
+values themselves. The file's key covers everything they depend on, and a digest detects damage: a flipped bit would
+change the meaning of every action.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSION = 1  # raise it when the same numbers would be measured differently
 
 
 def measure(lesson: Lesson, layout: Layout) -> Space:
-    """Statistics of one task, in one pass over its numbers."""
+    """Statistics of one task, in one pass over its values."""
     running = {STATE: RunningStats(), ACTION: RunningStats()}
     for feature, values in lesson.blocks(layout):
         running[feature].update(values)
@@ -36,7 +36,7 @@ def measure(lesson: Lesson, layout: Layout) -> Space:
 
 
 def recall(lesson: Lesson, layout: Layout, root: Path) -> Space:
-    """The same, taken from an earlier run's file below `root` if there is a sound one."""
+    """The same, read from an earlier run's file below `root` if there is an intact one."""
     file = root / QUANTILES / f"{_key(lesson, layout)}.json"
     try:
         stored = json.loads(file.read_text())

@@ -1,4 +1,4 @@
-"""What a frame cache holds, derived from a dataset and a policy before any work: its key, its blocks, its size."""
+"""What a frame cache holds, derived from a dataset and a policy: its key, blocks and size."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from holdfast.data.resize import Resize
 
 VERSION = 1  # of files and pixels; raise it when either would come out differently
 BLOCK = 64 * 2**20  # bytes of raw pixels per camera that are built, checked and rebuilt as one
-RAW_LIMIT = 256 * 2**30  # a larger cache is not built raw unless asked for by name
-JPEG_SHARE = 0.2  # of the raw size; what pictures of a robot take at most
+RAW_LIMIT = 256 * 2**30  # a larger cache is not raw unless --cache.format=raw
+JPEG_SHARE = 0.2  # of the raw size, at most, for images of a robot
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Spec:
     """One cache: frames of one dataset at one size in one format. `blocks` are ranges of frames: whole episodes."""
 
     dataset: str
-    origin: str  # digest of all that the dataset gives: files, numbers, which video is which camera
-    cameras: dict[str, tuple[int, int]]  # key -> height, width as kept
-    rule: str  # how images were made smaller
+    origin: str  # digest of the dataset: files, values, which video is which camera
+    cameras: dict[str, tuple[int, int]]  # key -> height, width as stored
+    rule: str  # how images were resized
     format: str
     frames: int
     blocks: tuple[tuple[int, int], ...]
 
     @property
     def key(self) -> str:
-        """Name of the cache's folder: the same data at the same size is the same cache, wherever the dataset lies."""
+        """Name of the cache's folder: the same data at the same size has the same cache, wherever the dataset is."""
         return _digest([VERSION, self.origin, sorted(self.cameras.items()), self.rule, self.format, self.blocks])[:20]
 
     @property
@@ -44,7 +44,7 @@ class Spec:
 
     @property
     def bytes(self) -> int:
-        """Bytes on disk: exact for raw, more than enough for JPEG."""
+        """Bytes on disk: exact for raw, an upper bound for JPEG."""
         return self.raw_bytes if self.format == "raw" else int(self.raw_bytes * JPEG_SHARE)
 
     def frame_bytes(self, camera: str) -> int:
@@ -69,7 +69,7 @@ def make_spec(source: Source, resize: Resize | None, wanted: str, free: int) -> 
 
 
 def kept_sizes(cameras: Sequence[Camera], resize: Resize | None) -> dict[str, tuple[int, int]]:
-    """Height and width at which every camera's images are kept."""
+    """Height and width at which every camera's images are stored."""
     return {c.key: resize.shrunk(c.height, c.width) if resize else (c.height, c.width) for c in cameras}
 
 
@@ -91,7 +91,7 @@ def _digest(content: Any) -> str:
 
 
 def _blocks(ends: list[int], frames: int) -> tuple[tuple[int, int], ...]:
-    """Whole episodes in a row, at least `frames` together except for the last."""
+    """Consecutive whole episodes with at least `frames` frames per block, except for the last."""
     blocks, first = [], 0
     for end in ends:
         if end - first >= frames or end == ends[-1]:

@@ -1,1 +1,1 @@
-"""Faults of datasets, found before they cost a training run."""
+"""Checks datasets for faults before training."""

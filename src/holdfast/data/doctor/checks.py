@@ -1,6 +1,6 @@
-"""Finds faults in a dataset before they cost a training run, and says what to do about each.
+"""Finds faults in a dataset before training, and says what to do about each.
 
-A check is a function that looks at one opened dataset and yields findings; `CHECKS` lists them all.
+A check is a function that takes one opened dataset and yields findings; `CHECKS` lists them all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.data.mapping import apply
 
 @dataclass(frozen=True)
 class Examination:
-    """All that was found in one dataset; there is no summary of one that cannot be opened."""
+    """All findings of one dataset; a dataset that cannot be opened has no summary."""
 
     dataset: str
     summary: Summary | None
@@ -35,28 +35,28 @@ def examine(dataset: str, expected: Expected | None = None) -> Examination:
     expected = expected or Expected()
     try:
         raw = open_source(dataset, check_values=False)
-    except Exception as error:  # a damaged dataset raises anything, and the doctor must not die of it
+    except Exception as error:  # a damaged dataset can raise anything, and the doctor must not crash
         return Examination(dataset, None, (_unreadable(dataset, error),))
     try:
         source = apply(raw, expected.mapping, expected.embodiment)
     except HoldfastError as error:
-        advice = "Correct what the stream file says of this task's cameras, dimensions or fps."
+        advice = "Correct this task's cameras, dimensions or fps in the stream file."
         return Examination(dataset, None, (Finding("error", dataset, "mapping", "stream file", str(error), advice),))
     findings: list[Finding] = []
     for check in CHECKS:
         try:
-            with np.errstate(invalid="ignore", divide="ignore"):  # NaN has a check of its own; the others look past it
+            with np.errstate(invalid="ignore", divide="ignore"):  # NaN has its own check; the others ignore it
                 findings.extend(check(source, expected))
         except Exception as error:
             findings.append(_unreadable(dataset, error))
-    # What one broken video does to several checks is still one fault.
+    # A broken video can fail several checks, but is reported once.
     return Examination(dataset, Summary.of(source), tuple(dict.fromkeys(findings)))
 
 
 def _unreadable(dataset: str, error: Exception) -> Finding:
     reason = " ".join(str(error).split())
     detail = reason if isinstance(error, HoldfastError) else f"{type(error).__name__}: {reason}"
-    advice = "Training would stop here too. Do what the message says, or restore the files from where they came from."
+    advice = "Training would stop here too. Do what the message says, or restore the files from a backup."
     return Finding("error", dataset, "unreadable", "files", detail, advice)
 
 
@@ -104,7 +104,7 @@ def _unlike_the_first(source: Source, expected: Expected) -> Iterator[Finding]:
     if expected.first is None:
         return
     here, first = Summary.of(source), expected.first
-    advice = "All datasets of a stream must agree. Say under its [[task]] how this one is to be seen (cameras, "
+    advice = "All datasets of a stream must agree. Add a mapping below its [[task]] (cameras, "
     advice += "dimensions, fps: see `holdfast train --help`), or record it again."
     for key in sorted(here.cameras.keys() ^ first.cameras.keys()):
         has, lacks = (here.dataset, first.dataset) if key in here.cameras else (first.dataset, here.dataset)
@@ -128,9 +128,9 @@ def _unlike_the_first(source: Source, expected: Expected) -> Iterator[Finding]:
 
 def _clock(source: Source, expected: Expected) -> Iterator[Finding]:
     source = source.raw
-    begins = np.repeat(source.starts, source.lengths)
-    elapsed = source.timestamps - source.timestamps[begins]
-    due = (np.arange(len(begins)) - begins) / source.fps
+    first = np.repeat(source.starts, source.lengths)
+    elapsed = source.timestamps - source.timestamps[first]
+    due = (np.arange(len(first)) - first) / source.fps
     off = np.flatnonzero(~(np.abs(elapsed - due) <= 0.5 / source.fps))
     if len(off):
         rate = 1 / np.nanmedian(np.diff(source.timestamps))
@@ -146,15 +146,15 @@ def _frozen(source: Source, expected: Expected) -> Iterator[Finding]:
         tiny = feature.limits(1 / 4, 1e-3 * moved)
         still = np.flatnonzero(feature.known & feature.active & (moved < tiny))
         if len(still):
-            detail = "Belongs to an arm the task uses and never moves in the whole dataset."
-            advice = "On a robot, check its encoder and cable. Fine if the task really does not need it."
+            detail = "Belongs to an arm the task uses, and never moves in the whole dataset."
+            advice = "On a robot, check its encoder and cable. This is fine if the task does not need it."
             where = f"{feature.word} {say_dimensions(feature.names, still)}"
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, advice)
         within = np.fmax.reduceat(values, source.starts) - np.fmin.reduceat(values, source.starts)
         asleep = np.flatnonzero((within <= tiny)[:, feature.active].all(axis=1))
         if len(asleep):
             where = f"{say_episodes(asleep)}: {feature.word}"
-            detail = "Nothing of the task's arms moves at all."
+            detail = "No joint of the task's arms moves."
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, say_delete(source, asleep))
 
 
@@ -164,7 +164,7 @@ def _jumping(source: Source, expected: Expected) -> Iterator[Finding]:
         steps[source.ends[:-1] - 1] = 0  # from one episode to the next
         limit = np.maximum(_largest_plausible(steps), 0.01 * np.nanmax(_range(feature.values)))
         limit = feature.limits(4, limit)
-        # A gripper may be commanded from open to closed at once, and an increment may be any; nothing is there at once.
+        # A gripper command may jump from open to closed, and increments have no limit; a measured state cannot jump.
         free = [feature.word == "action" and d is not None and d.kind != "joint" for d in feature.dimensions]
         limit = np.where(free, np.inf, limit)
         frames, dimensions = np.nonzero(steps > limit)
@@ -181,10 +181,10 @@ def _jumping(source: Source, expected: Expected) -> Iterator[Finding]:
 
 
 def _largest_plausible(steps: np.ndarray) -> np.ndarray:
-    """Twenty times the steps that are larger than nearly all others; the few largest may be the fault itself."""
+    """Twenty times a step that is larger than nearly all others; the few largest may be the fault itself."""
     few = min(len(steps), max(4, len(steps) // 1000) + 1)
     usual = np.partition(steps, -few, axis=0)[-few] if few else np.zeros(steps.shape[1])
-    # A dimension that nearly always rests is a switch, such as a gripper command: it may jump.
+    # A dimension that nearly always rests is a switch, such as a gripper command, and may jump.
     return np.where(usual > 0, 20 * usual, np.inf)
 
 
@@ -195,7 +195,7 @@ def _mismatch(source: Source, expected: Expected) -> Iterator[Finding]:
     state = pairing.pose(source.state)
     seen = _range(state)
     moved = np.fmax(seen, _range(source.action))
-    # An idle arm sags a little below its command, and a frozen joint is a fault of its own: only what moves can tell.
+    # An idle arm sags a little below its command, and frozen joints have their own check: only moving joints count.
     floor = feature.limits(4, np.full_like(seen, 0.01 * np.nanmax(seen)))
     within = np.ones(len(source.state) - 1, dtype=bool)
     within[source.ends[:-1] - 1] = False
@@ -224,12 +224,12 @@ def _instruction(source: Source, expected: Expected) -> Iterator[Finding]:
     if expected.task is None:
         return
     table = pq.read_table(source.root / "meta" / "tasks.parquet")
-    # The instruction is the index of the data frame LeRobot writes, so its column goes by several names.
+    # The instruction is the index of the data frame LeRobot writes, so its column can have several names.
     texts = {text for column in table.columns for text in column.to_pylist() if isinstance(text, str)}
     others = sorted(texts - {expected.task.instruction})
     if others:
         detail = f"Recorded with {', '.join(map(repr, others))}; the stream says {expected.task.instruction!r}."
-        advice = "Training and serving use the stream's. Is it the right dataset? Then nothing is to be done."
+        advice = "Training and serving use the stream's. If it is the right dataset, nothing needs to be done."
         yield Finding("warning", source.dataset, "instruction", "meta/tasks.parquet", detail, advice)
 
 

@@ -1,4 +1,4 @@
-"""What the doctor writes down: a dataset's summary, its faults, and the words they are told in."""
+"""Results of the doctor: a dataset's summary, its faults, and their texts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault: how bad, what kind, where in the dataset (in words), and what to do about it.
+    """One fault: its severity, its kind, where in the dataset it is, and what to do about it.
 
-    An "error" means that training would refuse the dataset or learn something wrong; a "warning" asks for a look.
+    An "error" means that training would refuse the dataset or learn something wrong; a "warning" needs a human check.
     """
 
     severity: Severity
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a dataset holds."""
+    """Size, cameras and names of a dataset."""
 
     dataset: str
     episodes: int
@@ -67,13 +67,13 @@ class Summary:
 
 @dataclass(frozen=True)
 class Feature:
-    """State or action of a dataset, with the embodiment's dimension for each of its own, or None where it has none."""
+    """State or action of a dataset, with the embodiment's dimension for each of its own, or None if there is none."""
 
     word: str
     names: tuple[str, ...]
     values: np.ndarray
     dimensions: tuple[Dimension | None, ...]
-    arms: tuple[str, ...] | None  # those of the task; None when they are not known
+    arms: tuple[str, ...] | None  # those of the task; None if unknown
 
     @property
     def known(self) -> np.ndarray:
@@ -82,31 +82,31 @@ class Feature:
 
     @property
     def active(self) -> np.ndarray:
-        """Mask of the dimensions that the task moves; all of them when that is not known."""
+        """Mask of the dimensions that the task moves; all of them if unknown."""
         return np.array([self.arms is None or d is None or d.arm in self.arms for d in self.dimensions])
 
     def limits(self, steps: float, otherwise: np.ndarray) -> np.ndarray:
-        """So many of the embodiment's control steps for every dimension, `otherwise` where it says nothing."""
+        """`steps` times the embodiment's control step for every dimension, `otherwise` where there is none."""
         return np.array([o if d is None else steps * d.step for d, o in zip(self.dimensions, otherwise, strict=True)])
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of a dataset before it is opened; the less is known, the fewer faults can be told."""
+    """What is known about a dataset before it is opened; the less is known, the fewer faults can be found."""
 
     task: Task | None = None
     embodiment: Embodiment | None = None
     first: Summary | None = None  # the stream's first dataset, which the others must match
-    mapping: Mapping | None = None  # how the stream wants the dataset to be seen
+    mapping: Mapping | None = None  # the stream's mapping of the dataset
     chunk: int = 16
 
     def robot(self, source: Source) -> Embodiment | None:
-        """The embodiment, if the action of this dataset can be its."""
+        """The embodiment, if it has as many dimensions as this dataset's action."""
         size = len(self.embodiment.dimensions) if self.embodiment else 0
         return self.embodiment if source.action.shape[1] == size else None
 
     def features(self, source: Source) -> tuple[Feature, Feature]:
-        """State and action, each with what the embodiment says of its dimensions."""
+        """State and action, each with the embodiment's dimensions."""
         robot, pairing = self.robot(source), pair(source, self.robot(source))
         dimensions = robot.dimensions if robot else (None,) * source.action.shape[1]
         measured = tuple(dimensions[d] if d >= 0 else None for d in pairing.commands)
@@ -118,7 +118,7 @@ class Expected:
 
 
 def say_episodes(episodes: Iterable[int]) -> str:
-    """Episodes in words, neighbours joined: `episodes 0-2, 5`."""
+    """Episodes as text, in ranges: `episodes 0-2, 5`."""
     runs: list[list[int]] = []
     for episode in sorted(int(e) for e in episodes):
         if runs and episode == runs[-1][-1] + 1:
@@ -135,7 +135,7 @@ def say_dimensions(names: Sequence[str], dimensions: Iterable[int]) -> str:
 
 
 def say_delete(source: Source, episodes: Iterable[int]) -> str:
-    """The command that leaves episodes out, unless little would be left."""
+    """The command that removes episodes, unless most have the fault."""
     listed = sorted(int(e) for e in episodes)
     if 2 * len(listed) > len(source.starts):
         return "Most episodes have this fault: record or convert the dataset again."
@@ -148,4 +148,4 @@ def say_delete(source: Source, episodes: Iterable[int]) -> str:
         "--operation.type=delete_episodes",
         f"--operation.episode_indices={listed}",
     ]
-    return f"Make a copy without them, in which the others are numbered anew: {shlex.join(command)}"
+    return f"Make a copy without them, in which the others are renumbered: {shlex.join(command)}"

@@ -1,4 +1,4 @@
-"""Checks of what the cameras recorded: videos that lost frames, and pictures that show nothing."""
+"""Checks of the camera recordings: videos that lost frames, and images that show nothing."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FAULTS: dict[str, tuple[Severity, str, str]] = {
     "unreadable": (
         "error",
         "Images of these episodes cannot be decoded.",
-        "Restore the file from where it came from, or delete its episodes; training would stop at the first of them.",
+        "Restore the file from a backup, or delete its episodes; training would stop at the first of them.",
     ),
     "uniform-camera": (
         "error",
-        "Every image looked at is black or of one colour.",
+        "All sampled images are black or of one colour.",
         "Was the lens covered or the camera unplugged? Record again, or remove the camera from every task's dataset.",
     ),
     "constant-camera": (
         "warning",
-        "The images do not change at all from the beginning of the episode to its end.",
-        "Look at the video: a camera that hangs teaches nothing. It is fine only if it really sees nothing move.",
+        "The images do not change from the beginning of the episode to its end.",
+        "Look at the video: a frozen camera teaches nothing. This is fine only if nothing in its view moves.",
     ),
     "camera-size": (
         "error",
@@ -38,9 +38,9 @@ _RESTS = 0.01  # rad or m
 
 
 def lost_frames(source: Source, expected: Expected) -> Iterator[Finding]:
-    """Frames of the videos against rows of the tables.
+    """Compare the number of video frames with the rows of the tables.
 
-    A frame that the encoder dropped while recording leaves only a warning in a log and shifts all images behind it.
+    An encoder that drops a frame while recording only logs a warning, and all later images are shifted.
     """
     source = source.raw
     for camera in source.cameras:
@@ -49,7 +49,7 @@ def lost_frames(source: Source, expected: Expected) -> Iterator[Finding]:
             if wrong:
                 detail = "The video of these episodes does not have as many frames as the table has rows: "
                 detail += ", ".join(f"{shown} for {rows}" for shown, rows in list(wrong.values())[:5]) + "."
-                advice = f"Images and actions do not belong together. {say_delete(source, wrong)}"
+                advice = f"Images and actions are out of step. {say_delete(source, wrong)}"
                 where = f"{camera.key}, {say_episodes(wrong)}"
                 yield Finding("error", source.dataset, "video-frames", where, detail, advice)
             yield from _wrong_files(source, camera)
@@ -78,7 +78,7 @@ def _wrong_files(source: Source, camera: Camera) -> Iterator[Finding]:
             continue
         if frames != round(seconds * source.fps):
             detail = f"The file holds {frames} frames, its episodes need {round(seconds * source.fps)}."
-            advice = "Images and actions do not belong together. Fetch the file again, or record its episodes again."
+            advice = "Images and actions are out of step. Fetch the file again, or record its episodes again."
             yield Finding("error", source.dataset, "video-frames", where, detail, advice)
         if frames > 1 and abs(rate / source.fps - 1) > 0.01:
             detail = f"The video runs at {rate:.4g} frames per second, info.json says {source.fps:g}."
@@ -96,13 +96,13 @@ def _count(path: Path) -> tuple[int, float]:
 
 
 def blind_cameras(source: Source, expected: Expected) -> Iterator[Finding]:
-    """A few images of every camera; first, middle and last episode stand for all, so that it stays quick."""
+    """Check a few images of every camera, in the first, middle and last episode only, to stay quick."""
     source = source.raw
     count = len(source.starts)
     for camera in source.cameras:
         faults: dict[str, list[int]] = {}
         for episode in sorted({0, count // 2, count - 1}):
-            fault = _look(source, camera, episode)
+            fault = _find_fault(source, camera, episode)
             if fault and not (fault == "constant-camera" and _on_resting_arm(source, camera, episode)):
                 faults.setdefault(fault, []).append(episode)
         for fault, episodes in faults.items():
@@ -111,14 +111,14 @@ def blind_cameras(source: Source, expected: Expected) -> Iterator[Finding]:
 
 
 def _on_resting_arm(source: Source, camera: Camera, episode: int) -> bool:
-    """Whether a camera is named after an arm that rests, as right_wrist and right_joint_1 are: it may see no motion."""
+    """Whether a camera is named after an arm that rests (right_wrist, right_joint_1), so that it may see no motion."""
     words = set(camera_name(camera.key).split("_"))
     own = [i for i, name in enumerate(source.state_names) if words & set(name.split("_"))]
     states = source.state[source.starts[episode] : source.ends[episode], own]
     return bool(own) and float(np.ptp(states, axis=0).max()) < _RESTS
 
 
-def _look(source: Source, camera: Camera, episode: int) -> str | None:
+def _find_fault(source: Source, camera: Camera, episode: int) -> str | None:
     frames = np.unique(np.linspace(source.starts[episode], source.ends[episode] - 1, 5).round().astype(int))
     try:
         images = source.images(camera, frames).numpy()
@@ -128,6 +128,6 @@ def _look(source: Source, camera: Camera, episode: int) -> str | None:
         return "camera-size"
     if images.std(axis=(2, 3)).max() < 2:
         return "uniform-camera"
-    # A lossy codec gives a still picture back with a few pixels changed; a sensor's noise alone is well above this.
+    # A lossy codec changes a few pixels of a still image; sensor noise alone is well above this threshold.
     change = np.abs(images[1:].astype(np.int16) - images[0]).mean() if len(frames) > 1 else np.inf
     return "constant-camera" if change < 0.02 else None

@@ -1,7 +1,7 @@
-"""Datasets in other formats, through the converters that LeRobot installs.
+"""Converts datasets in other formats with the converters that LeRobot installs.
 
-LeRobot 0.6.1 installs one: from its own v2.1. For HDF5 (ALOHA) and RLDS it has none; its repository only shows, in
-examples/port_datasets, how to write one for DROID.
+LeRobot 0.6.1 installs one: from its own v2.1. It has none for HDF5 (ALOHA) and RLDS; its repository only has
+an example for DROID in examples/port_datasets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_convertible(folder: Path) -> None:
     except (ValueError, AttributeError) as error:
         raise HoldfastError(f"{header} is not readable JSON ({error}).") from None
     if version.startswith("v3"):
-        raise HoldfastError(f"{folder} has version {version} already and needs no import: name it in a stream.")
+        raise HoldfastError(f"{folder} already has version {version} and needs no import: use it in a stream.")
     if version != "v2.1":
         raise HoldfastError(
             f"{folder} has version {version}; LeRobot 0.6.1 converts v2.1 only. Convert it to v2.1 first, with "
@@ -46,23 +46,23 @@ def check_convertible(folder: Path) -> None:
 
 
 def convert(folder: Path, target: Path) -> None:
-    """Convert a v2.1 dataset into the empty folder `target`; the original is read and never written."""
+    """Convert a v2.1 dataset into the empty folder `target`; the original is never written."""
     from lerobot.scripts.convert_dataset_v21_to_v30 import convert_dataset
 
-    # The script converts in place and moves the old dataset aside: it is shown a link, and moves that.
+    # The script converts in place and moves the old dataset aside; given a link, it moves only the link.
     work = target / "converting"
     work.mkdir()
     link = work / "dataset"
     link.symlink_to(folder.resolve(), target_is_directory=True)
-    chatter = io.StringIO()
+    output = io.StringIO()
     level = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:
-        with contextlib.redirect_stderr(chatter), contextlib.redirect_stdout(chatter):
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
             convert_dataset(f"local/{folder.name}", root=link, push_to_hub=False)
     except OSError:
-        raise  # a full disk, which whoever asked for the folder knows how to say
-    except Exception as error:  # anything a broken dataset does to a script
+        raise  # a full disk, reported by checked_folder
+    except Exception as error:  # a broken dataset can raise anything
         raise HoldfastError(
             f"LeRobot's converter failed on {folder} ({type(error).__name__}: {error}). The dataset is untouched."
         ) from None

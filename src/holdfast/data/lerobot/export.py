@@ -1,9 +1,9 @@
-"""Whole episodes of one or several datasets as a new LeRobot v3 dataset, without loss.
+"""Writes whole episodes of one or several datasets as a new LeRobot v3 dataset, without loss.
 
-The packets of a video are copied as they are (LeRobot's own split and delete tools encode a file again when only some
-of its episodes are wanted). Every episode gets files of its own, so that later ones can be dropped by leaving their
-files out. Each written video is decoded and compared with its source, pixel by pixel; where the copy differs, or where
-there is no video to copy from, it is encoded again without loss. Depth videos are left out: no policy here reads them.
+Video packets are copied unchanged (LeRobot's own split and delete tools re-encode a file when only some of its episodes
+are wanted). Every episode has its own files, so that later ones can be dropped by leaving their files out.
+Each written video is decoded and compared with its source, pixel by pixel; where the copy differs, or where there is no
+video to copy from, it is re-encoded without loss. Depth videos are left out: no policy here reads them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ DATA = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 AT_ONCE = 64  # frames decoded together
-SAMPLE = 16  # images of an episode that its statistics are taken from
+SAMPLE = 16  # images per episode for its statistics
 
 
 @dataclass(frozen=True)
 class EpisodeChoice:
-    """Episodes of one source, in the order wanted, and where they come from; `instruction` replaces its words."""
+    """Episodes of one source, in order, and where they come from; `instruction` replaces the recorded one."""
 
     source: Source
     episodes: tuple[int, ...]
@@ -45,7 +45,7 @@ class EpisodeChoice:
 
 
 def write_episodes(root: Path, parts: Sequence[EpisodeChoice], note: dict[str, Any]) -> None:
-    """Write a dataset into the empty folder `root`; `note` goes into its provenance beside every part's origin."""
+    """Write a dataset into the empty folder `root`; `note` goes into its provenance with every part's origin."""
     features = common_features(parts)
     tasks: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ def write_episodes(root: Path, parts: Sequence[EpisodeChoice], note: dict[str, A
                     encoded |= set() if copied else {camera.key}
             rows.append(row)
             frames += len(table)
-    for key in encoded:  # not all files are what the source said they are
+    for key in encoded:  # some files no longer have the source's codec
         features[key]["info"].update({"video.codec": None, "video.pix_fmt": None})
     _write_meta(root, {**parts[0].source.info, "features": features}, list(tasks), rows)
     origins = [part.origin for part in parts]
@@ -73,7 +73,7 @@ def write_episodes(root: Path, parts: Sequence[EpisodeChoice], note: dict[str, A
 
 
 def keep_first(old: Path, count: int, root: Path) -> None:
-    """Write the first `count` episodes of a dataset of `write_episodes` into `root`; their files cost nothing twice."""
+    """Write the first `count` episodes of a dataset of `write_episodes` into `root`; their files are hard-linked."""
     for path in [*old.glob("data/*/*.parquet"), *old.glob("videos/*/*/*.mp4")]:
         number = int(path.parent.name.removeprefix("chunk-")) * CHUNK + int(path.stem.removeprefix("file-"))
         if number < count:
@@ -91,13 +91,13 @@ def keep_first(old: Path, count: int, root: Path) -> None:
 def read_words(root: Path) -> list[str]:
     """The instructions of a dataset by their index."""
     table = pq.read_table(root / "meta" / "tasks.parquet").sort_by("task_index")
-    # The instruction is the index of the data frame LeRobot writes, so its column goes by several names.
+    # The instruction is the index of the data frame LeRobot writes, so its column can have several names.
     column = next(name for name in table.column_names if name != "task_index")
     return [str(word) for word in table[column].to_pylist()]
 
 
 def common_features(parts: Sequence[EpisodeChoice]) -> dict[str, Any]:
-    """What all sources store alike. A camera must be in all of them; a number that is not is left out."""
+    """Features that all sources share. Every camera must be in all of them; other features need not."""
     first, *others = parts
     for key in dict.fromkeys(camera.key for part in parts for camera in part.source.cameras):
         _check_camera(key, parts)
@@ -118,12 +118,12 @@ def _check_camera(key: str, parts: Sequence[EpisodeChoice]) -> None:
     seen = {p.source.dataset: [(c.height, c.width) for c in p.source.cameras if c.key == key] for p in parts}
     if len({tuple(sizes) for sizes in seen.values()}) > 1:
         raise HoldfastError(
-            f"The datasets differ in camera {key}: {seen}. Map them to one schema in the stream file ([task.cameras])."
+            f"The datasets differ in camera {key}: {seen}. Map them in the stream file ([task.cameras])."
         )
 
 
 def _common_info(infos: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is said of a video, as far as all files agree; the rest is empty, as LeRobot's merge leaves it."""
+    """Video properties on which all files agree; the others are None, as in LeRobot's merge."""
     return {key: value if all(i.get(key) == value for i in infos) else None for key, value in infos[0].items()}
 
 
@@ -141,7 +141,7 @@ def _row(number: int, start: int, length: int, words: list[str]) -> dict[str, An
 def _table(
     part: EpisodeChoice, episode: int, number: int, start: int, features: dict[str, Any], tasks: dict[str, int]
 ) -> tuple[pa.Table, list[str]]:
-    """Rows of an episode under their new numbers, and the instructions it was recorded with."""
+    """Rows of an episode with their new indices, and its instructions."""
     from lerobot.datasets.feature_utils import get_hf_features_from_features
 
     old = part.source.rows(episode)
@@ -165,7 +165,7 @@ def _table(
 
 
 def _write_video(root: Path, number: int, source: Source, camera: Camera, episode: int) -> tuple[dict[str, Any], bool]:
-    """Write an episode's video, exactly; return what the table of episodes says of it, and if packets were copied."""
+    """Write an episode's video without loss; return its columns in the episode table, and whether it was copied."""
     path = root / VIDEO.format(video_key=camera.key, **_place(number))
     path.parent.mkdir(parents=True, exist_ok=True)
     clip, length = source.clip(camera, episode), source.lengths[episode]
@@ -216,7 +216,7 @@ def _number_stats(table: pa.Table, features: dict[str, Any]) -> dict[str, Any]:
 
 
 def _picture_stats(source: Source, camera: Camera, episode: int) -> dict[str, Any]:
-    """As LeRobot does it, of fewer of the episode's images; Holdfast itself normalizes images by constants."""
+    """LeRobot's image statistics, of fewer images; Holdfast itself normalizes images by constants."""
     from lerobot.datasets.compute_stats import auto_downsample_height_width, get_feature_stats
 
     chosen = np.unique(np.linspace(source.starts[episode], source.ends[episode] - 1, SAMPLE).round().astype(int))
@@ -268,5 +268,5 @@ def _write(table: pa.Table, path: Path) -> None:
 def _link(path: Path, target: Path) -> None:
     try:
         os.link(path, target)
-    except OSError:  # a file system that cannot
+    except OSError:  # a file system without hard links
         shutil.copyfile(path, target)

@@ -1,4 +1,4 @@
-"""The files of a LeRobot v3 folder: header, table of episodes, tables of frames. Read and checked, nothing more."""
+"""The files of a LeRobot v3 folder: reads and checks the header, the table of episodes and the tables of frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_image(key: str) -> bool:
 
 
 def camera_name(key: str) -> str:
-    """What a camera is called without its prefix: `top` for observation.images.top, `image` for observation.image."""
+    """A camera's name without its prefix: `top` for observation.images.top, `image` for observation.image."""
     return key.removeprefix(IMAGES).removeprefix("observation.")
 
 
@@ -38,7 +38,7 @@ class Camera:
 
 
 def read_info(root: Path) -> dict[str, Any]:
-    """The header, checked for what training cannot do without."""
+    """The header, checked for what training requires."""
     path = root / "meta" / "info.json"
     try:
         info = json.loads(path.read_text())
@@ -75,18 +75,18 @@ def read_cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
                 raise HoldfastError(f"Camera {key} of dataset {root} has shape {feature['shape']} named {list(names)}.")
             cameras.append(Camera(key, shape["height"], shape["width"], feature["dtype"]))
     if not cameras:
-        raise HoldfastError(f"Dataset {root} has no camera; a policy that sees needs at least one.")
+        raise HoldfastError(f"Dataset {root} has no camera; a policy needs at least one.")
     return tuple(cameras)
 
 
 def _is_depth(feature: dict[str, Any]) -> bool:
-    """Whether a camera measures distances; older recorders said so in other places."""
+    """Whether a camera measures depth; older recorders stored this elsewhere."""
     info, older = feature.get("info") or {}, feature.get("video_info") or {}
     return bool(info.get("is_depth_map") or info.get("video.is_depth_map") or older.get("video.is_depth_map"))
 
 
 def read_names(root: Path, info: dict[str, Any], key: str) -> tuple[str, ...] | None:
-    """Names of a feature's dimensions, or None where the recorder gave none."""
+    """Names of a feature's dimensions, or None if it was recorded without names."""
     feature = info["features"][key]
     names, size = tuple(_flat(feature.get("names"))), feature["shape"][0]
     if not names or (len(names) == 1 and size > 1):  # openpi's converters name the feature instead: ["actions"]
@@ -112,7 +112,7 @@ def _flat(names: Any) -> Iterator[str]:
 def read_episodes(root: Path) -> dict[str, list[Any]]:
     """Columns of the table of episodes, in the episodes' order."""
     table = _concat(root, "meta/episodes", None)
-    # Statistics fill most of the table, and LeRobot's quantiles are not the dataset's.
+    # Statistics take up most of the table, and LeRobot's quantiles are not those of the dataset.
     table = table.select([c for c in table.column_names if not c.startswith("stats/")]).sort_by("episode_index")
     return {name: table[name].to_pylist() for name in table.column_names}
 
@@ -137,7 +137,7 @@ def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
 
 
 def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_values: bool) -> np.ndarray:
-    """A feature as (frames, dimensions) float32, as wide as the header declares."""
+    """A feature as (frames, dimensions) float32, checked against the header."""
     column = table[key].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0)

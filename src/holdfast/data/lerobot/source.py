@@ -1,6 +1,6 @@
-"""Opens LeRobot v3 datasets, folders or hub ids, and checks them; nothing else in the project does.
+"""Opens and checks LeRobot v3 datasets, from folders or hub ids; the only place that does.
 
-Numbers and videos are read straight from the documented layout, because importing LeRobot costs a quarter of a minute.
+Tables and videos are read directly from the documented layout, because importing LeRobot takes a quarter of a minute.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from holdfast.data.lerobot.folder import (
 if TYPE_CHECKING:
     import torch
 
-_ENDS = 2**16  # bytes of a video, at its beginning and its end, that count for the fingerprint
+_ENDS = 2**16  # bytes at the start and end of a video that enter the fingerprint
 
-type Opened = Callable[[str, Path], None]  # is told a dataset's name and folder
+type Opened = Callable[[str, Path], None]  # called with a dataset's name and folder
 
 __all__ = ["ACTION", "IMAGES", "STATE", "Camera", "Source", "camera_name", "is_image", "open_source"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """One dataset, opened. Frames are numbered through all its episodes; episode e is starts[e]..ends[e]-1.
+    """One opened dataset. Frames are numbered across all episodes; episode e is starts[e]..ends[e]-1.
 
-    `state_places` has, for every action dimension, the state dimension that was recorded under the same name, or -1.
+    `state_places` has, for every action dimension, the state dimension of the same name, or -1.
     """
 
     dataset: str
@@ -79,18 +79,18 @@ class Source:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of what the dataset holds."""
+        """SHA-256 of the dataset's contents."""
         return fingerprint(self.root)
 
     def with_numbers(self, state: np.ndarray, action: np.ndarray) -> Self:
-        """The same dataset, its numbers read from elsewhere. Its fingerprint is not computed again."""
+        """The same dataset with state and action from elsewhere. Its fingerprint is not recomputed."""
         other = replace(self, state=state, action=action)
         other.__dict__["fingerprint"] = self.fingerprint
         return other
 
     @property
     def raw(self) -> Source:
-        """The dataset as it lies on disk; `data/mapping.py` makes sources that show it otherwise."""
+        """The dataset as it is on disk; sources of `data/mapping.py` are views of it."""
         return self
 
     def images(self, camera: Camera, frames: np.ndarray) -> torch.Tensor:
@@ -102,20 +102,20 @@ class Source:
         if clip is not None:
             from holdfast.data.lerobot.video import decode
 
-            path, begins = clip
-            first = round(begins * self.fps) - int(self.starts[episode])
+            path, start = clip
+            first = round(start * self.fps) - int(self.starts[episode])
             try:
                 return decode(path, [first + int(frame) for frame in frames], self.fps)
-            except Exception as error:  # the decoders raise whatever they like
+            except Exception as error:  # the decoders can raise anything
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
                 ) from None
         return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
 
     def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
-        """The video file that shows an episode and the second at which it begins; None where images are stored.
+        """The video file of an episode and the second at which it begins; None if images are stored.
 
-        The camera may be another source's of the same key, which may store its images differently.
+        The camera may come from another source with the same key, which may store its images differently.
         """
         if self.info["features"][camera.key]["dtype"] != "video":
             return None
@@ -146,19 +146,19 @@ class Source:
         return {}
 
     def metadata(self) -> Any:
-        """LeRobot's own metadata object, which its policy factory asks for."""
+        """LeRobot's own metadata object, which its policy factory needs."""
         from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
         metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
-        metadata.features[ACTION]["names"] = list(self.action_names)  # flat, also where the recorder nested them
+        metadata.features[ACTION]["names"] = list(self.action_names)  # flat, even if recorded nested
         return metadata
 
 
 def open_source(dataset: str, opened: Opened | None = None, *, check_values: bool = True) -> Source:
-    """Open a dataset from a folder or the hub and check that it can be trained on at all.
+    """Open a dataset from a folder or the hub and check that it can be trained on.
 
-    `opened` is called before any file is read. Without `check_values`, NaN and infinite values are let through, for
-    whoever wants to look at them.
+    `opened` is called before any file is read. Without `check_values`, NaN and infinite values are allowed, for the
+    doctor.
     """
     root = _resolve(dataset)
     if opened is not None:
@@ -189,7 +189,7 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
 def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
     """Names of state and action, and for every action dimension the state dimension of the same name, or -1.
 
-    Where the recorder gave no names they are invented, and nothing is known of what belongs together.
+    Missing names are made up, and then no dimensions are paired.
     """
     state, action = (read_names(root, info, key) for key in (STATE, ACTION))
     sizes = {key: info["features"][key]["shape"][0] for key in (STATE, ACTION)}
@@ -202,7 +202,7 @@ def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str
 def fingerprint(root: Path) -> str:
     """SHA-256 over a dataset's tables, byte for byte, and its videos' names, sizes and both ends.
 
-    An MP4 lists the size of every frame at one of its ends, so a video that was encoded anew differs there.
+    An MP4 lists the size of every frame at its start or end, so a re-encoded video differs there.
     """
     digest = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")):
@@ -252,7 +252,7 @@ def _check_videos(source: Source) -> None:
         if f"videos/{camera.key}/from_timestamp" not in source.episodes:
             raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
         places = zip(*(source.episodes[f"videos/{camera.key}/{part}_index"] for part in ("chunk", "file")), strict=True)
-        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # of hundreds, few files
+        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # many episodes share a file
         for path in (source.video_path(camera, episode) for episode in firsts.values()):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")

@@ -1,8 +1,8 @@
-"""Frames of a video by their number, through torchcodec where it is installed and through PyAV elsewhere.
+"""Decodes frames of a video by number, with torchcodec if it is installed, else with PyAV.
 
-LeRobot's own decoder gives the same pixels, but importing it costs a quarter of a minute, and one that was used before
-a fork does not survive it. Here every call opens the file for itself, so that any thread of any process may call.
-Importing torchcodec takes seconds too: import this module late, or before a fork.
+LeRobot's own decoder gives the same pixels, but importing it takes a quarter of a minute, and a decoder used before a
+fork does not survive it. Here every call opens the file itself, so any thread of any process may call. Importing
+torchcodec takes seconds too: import this module late, or before a fork.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 
 try:
     from torchcodec.decoders import VideoDecoder
-except (ImportError, RuntimeError, OSError):  # not there, or without FFmpeg's libraries
+except (ImportError, RuntimeError, OSError):  # not installed, or FFmpeg's libraries are missing
     HAS_TORCHCODEC = False
 else:
     HAS_TORCHCODEC = True
 
 
 def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
-    """Decode frames into uint8 (n, 3, height, width). Whatever the libraries raise comes through."""
+    """Decode frames into uint8 (n, 3, height, width). Exceptions of the libraries are passed on."""
     found, times = (_with_torchcodec if HAS_TORCHCODEC else _with_pyav)(path, numbers, fps)
     late = [n for n, t in zip(numbers, times, strict=True) if abs(t - n / fps) > 0.5 / fps]
     if late:
@@ -39,14 +39,14 @@ def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Te
     import av
     from av.video.reformatter import VideoReformatter
 
-    colours = VideoReformatter()  # one for all frames: each would otherwise make its own
+    colours = VideoReformatter()  # shared, or each frame would create its own
     found: dict[int, tuple[torch.Tensor, float]] = {}
     wanted, last = set(numbers), max(numbers)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         assert stream.time_base is not None
-        stream.thread_count = 1  # whoever decodes many videos side by side has a thread for each already
-        # PyAV finds only key frames: go to the last one before, and decode on from there.
+        stream.thread_count = 1  # callers already decode videos in parallel
+        # PyAV seeks to key frames only: start at the last one before, and decode from there.
         container.seek(round(min(numbers) / fps / stream.time_base) - 1, backward=True, stream=stream)
         for picture in container.decode(stream):
             if picture.pts is None:

@@ -1,4 +1,4 @@
-"""One episode out of a video with every pixel as it was: its packets are copied, not decoded and encoded again."""
+"""Copies one episode out of a video without loss: its packets are copied, not re-encoded."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from av.video.stream import VideoStream
 def copy_packets(source: Path, target: Path, begin: float, frames: int, fps: float) -> float:
     """Copy the packets that show `frames` frames from second `begin` on; return where they begin in the new file.
 
-    A picture can only be decoded from the key frame before it on, so the copy starts there. LeRobot encodes its
-    episodes one by one and each begins with a key frame; only files that were cut by others cost some frames more.
+    A frame can only be decoded from the key frame before it, so the copy starts there. LeRobot encodes episodes one
+    by one, so each begins with a key frame; only files cut by other tools need a few extra frames.
     """
     with av.open(str(source)) as old, av.open(str(target), "w", format="mp4") as new:
         stream = old.streams.video[0]
         tick = Fraction(stream.time_base or 1)
         frame = 1 / (Fraction(fps).limit_denominator(1001) * tick)
         first = round(Fraction(begin) / tick)
-        end = first + frame * frames - frame / 2  # what is shown from here on is not needed
-        old.seek(int(first + frame / 4), stream=stream)  # to the last key frame at or before the first picture
+        end = first + frame * frames - frame / 2  # frames from here on are not needed
+        old.seek(int(first + frame / 4), stream=stream)  # to the last key frame at or before the first frame
         packets: list[tuple[int, int, av.Packet]] = []
         for packet in old.demux(stream):
-            # No picture is shown before it is decoded; the last packet of a stream is an empty one without times.
+            # No frame is shown before it is decoded; the last packet of a stream is empty and has no times.
             if packet.dts is None or packet.pts is None or packet.dts >= end:
                 break
             packets.append((packet.pts, packet.dts, packet))
@@ -37,14 +37,14 @@ def copy_packets(source: Path, target: Path, begin: float, frames: int, fps: flo
         out = new.add_stream_from_template(stream, opaque=True)
         out.time_base = tick
         for shown, decoded, packet in packets:
-            if shown >= origin:  # what is shown before the key frame is not decodable from there
+            if shown >= origin:  # frames shown before the key frame cannot be decoded from it
                 packet.pts, packet.dts, packet.stream = shown - origin, decoded - origin, out
                 new.mux(packet)
     return float((first - origin) * tick)
 
 
 def encode_exactly(target: Path, images: Iterable[np.ndarray], fps: float) -> None:
-    """Encode images (height, width, 3) uint8 without any loss, as H.264 of the colours themselves. Large, but exact."""
+    """Encode images (height, width, 3) uint8 without loss, as H.264 in RGB. Large, but exact."""
     with av.open(str(target), "w", format="mp4") as new:
         rate = Fraction(fps).limit_denominator(1001)
         options = {"qp": "0", "g": "2", "preset": "veryfast"}

@@ -1,4 +1,4 @@
-"""Writes LeRobot v3 datasets: the one place that knows how they are best recorded."""
+"""Writes LeRobot v3 datasets; all recording settings are here."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def dataset_writer(
     full_colour: bool = False,
     state_names: Sequence[str] | None = None,
 ) -> Iterator[Any]:
-    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on the way out, or it would not open.
+    """Open a new dataset for `add_frame` and `save_episode`; it is finalized on exit, without which it cannot be read.
 
-    `names` are those of the action, and of the state unless it has its own. With `full_colour` the
-    colours keep the resolution of the image instead of half of it: in small images of colourful things that is worth
-    6 dB, whatever the bit rate. Not every browser plays such videos; LeRobot reads them.
+    `names` are those of the action, and of the state unless `state_names` is given. With `full_colour` chroma is not
+    subsampled: in small images of colourful things that is worth 6 dB at any bit rate. Not every browser plays such
+    videos; LeRobot reads them.
     """
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    _tame()
+    _quiet()
     numbers = {STATE: _numbers(state_names or names), ACTION: _numbers(names)}
     pixels = {"dtype": "video", "shape": (height, width, 3), "names": ["height", "width", "channels"]}
     dataset = LeRobotDataset.create(
@@ -47,9 +47,9 @@ def dataset_writer(
         root=root,
         robot_type=robot,
         features=numbers | {IMAGES + c: dict(pixels) for c in cameras},
-        # Encoding while recording is five times as fast as writing images first. A full queue would drop frames
-        # with no more than a warning, so it is as long as any episode. The codec is named: `auto` picks one by guess.
-        # B-frames and mbtree make x264 read memory it never wrote: the same images would not give the same bits.
+        # Encoding while recording is five times as fast as writing images first. A full queue drops frames
+        # with only a warning, so it is longer than any episode. The codec is explicit: `auto` guesses one.
+        # With B-frames or mbtree x264 reads uninitialized memory: the same images would not give the same bits.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
         rgb_encoder=RGBEncoderConfig(
@@ -73,59 +73,59 @@ def _numbers(names: Sequence[str]) -> dict[str, Any]:
 
 
 @cache
-def _tame() -> None:
-    """Keep the libraries below from flooding the terminal, and from work that nobody needs."""
+def _quiet() -> None:
+    """Silence the libraries, and skip work that is not needed."""
     import av
     import datasets
     from lerobot.datasets import compute_stats
 
     os.environ.setdefault("SVT_LOG", "1")  # errors only
     av.logging.set_level(av.logging.PANIC)
-    # LeRobot turns FFmpeg's own chatter back on after every file it closes.
+    # LeRobot turns FFmpeg's own log back on after every file it closes.
     av.logging.restore_default_callback = lambda: None
     datasets.disable_progress_bars()
-    # Of images below 300 px LeRobot sorts every pixel of every frame for statistics that no policy here reads: half of
-    # the time of recording. Every eighth row and column of every eighth frame tell enough.
+    # For images below 300 px LeRobot sorts every pixel of every frame for statistics that no policy here reads, which
+    # takes half of the recording time. Every eighth row and column of every eighth frame is enough.
     compute_stats.auto_downsample_height_width = lambda image: image[:, ::8, ::8]
 
-    class Sparing(compute_stats.RunningQuantileStats):
+    class EveryEighth(compute_stats.RunningQuantileStats):
         def update(self, values: np.ndarray) -> None:
-            self.asked = getattr(self, "asked", -1) + 1
-            if self.asked % 8 == 0:
+            self.calls = getattr(self, "calls", -1) + 1
+            if self.calls % 8 == 0:
                 super().update(values)
 
-    compute_stats.RunningQuantileStats = Sparing
+    compute_stats.RunningQuantileStats = EveryEighth
 
 
 def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np.ndarray]) -> dict[str, Any]:
-    """One frame as LeRobot wants it; images are (height, width, 3) uint8 by camera name."""
+    """One frame in LeRobot's format; images are (height, width, 3) uint8 by camera name."""
     pixels = {IMAGES + name: image for name, image in images.items()}
     return {"task": task, STATE: state.astype(np.float32), ACTION: action.astype(np.float32), **pixels}
 
 
 def add_patiently(dataset: Any, sample: dict[str, Any], backlog: int = 60) -> None:
-    """Add a frame once the encoders have caught up with those before it.
+    """Add a frame once the encoders have caught up.
 
-    Whoever has frames ready faster than they can be encoded would fill the memory with them, and at an episode's end
-    LeRobot waits two minutes for its encoders, then cuts the video off.
+    Frames that come faster than they can be encoded would fill the memory, and at an episode's end LeRobot waits two
+    minutes for its encoders, then truncates the video.
     """
     encoder = dataset.writer._streaming_encoder
-    # A dead encoder catches up with nothing; adding the frame then says why it died.
+    # A dead encoder never catches up; add_frame then raises its error.
     while any(q.qsize() > backlog and encoder._threads[key].is_alive() for key, q in encoder._frame_queues.items()):
         time.sleep(0.002)
     dataset.add_frame(sample)
 
 
 def merge_datasets(parts: Sequence[Path], root: Path) -> None:
-    """Join datasets of one kind into a new one, in order.
+    """Join datasets with the same features into a new one, in order.
 
-    Videos are copied, not joined: LeRobot would write all those before anew for each it adds.
+    Videos are copied, not concatenated: LeRobot would rewrite the whole file for each video it adds.
     """
     import datasets
     from lerobot.datasets.aggregate import aggregate_datasets
 
-    _tame()
+    _quiet()
     names = [f"local/{part.name}" for part in parts]
-    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that nothing switches off
+    with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that cannot be switched off
         aggregate_datasets(names, f"local/{root.name}", roots=list(parts), aggr_root=root, concatenate_videos=False)
     datasets.disable_progress_bars()  # LeRobot has switched them on again
