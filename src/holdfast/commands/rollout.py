@@ -300,7 +300,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--deadline", type=float, help=f"most seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")
     add("--seconds", type=float, help=f"most seconds for an attempt (the task's own in the twin, else {_SECONDS})")
-    add("--fast", action="store_true", help="run the twin as fast as possible, waiting for every answer; deterministic")
+    add("--fast", action="store_true", help="run the twin as fast as possible, waiting for every answer; reproducible")
     add("--record", type=Path, metavar="DIR", help="new LeRobot dataset to write")
     add("--dry-run", "--dry_run", action="store_true", help="check everything and print the plan, but move nothing")
     return parser

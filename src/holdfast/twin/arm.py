@@ -1,7 +1,7 @@
 """One PiPER-X arm with its gripper and wrist camera, built from primitives.
 
-Joint anchors and axes are given at zero angles in the base frame (x forward, z up), so that every link frame is
-parallel to the base frame there. The hand frame has z along the approach, y along the opening of the fingers, and
+Joint anchors and axes are given at zero angles in the base frame (x forward, z up), where every link frame is parallel
+to the base frame. The hand frame has z along the approach, y along the opening of the fingers, and
 x away from the wrist camera, which sits on the far side of a hand that points down.
 """
 
@@ -27,7 +27,7 @@ _PAD = {
     "friction": [1.5, 0.02, 0.0005],
     "solref": [0.01, 1],
     "solimp": [0.95, 0.99, 0.001, 0.5, 2],
-    "priority": 1,  # the pad decides the contact, whatever it touches
+    "priority": 1,  # the pad's contact parameters take precedence
 }
 _VISUAL = {"contype": 0, "conaffinity": 0, "mass": 0, "group": 2}
 _GEOM = mujoco.mjtGeom

@@ -31,7 +31,7 @@ _MATERIALS = {  # colour, specular, shininess
 
 
 def build(shadows: bool = False) -> mujoco.MjSpec:
-    """The empty cell, to which a task adds its objects; shadows look better and cost about ten times the time."""
+    """The empty cell, to which a task adds its objects; shadows look better but render about ten times slower."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
     _set_physics(spec)
@@ -59,7 +59,7 @@ def _set_look(spec: mujoco.MjSpec, shadows: bool) -> None:
     quality = spec.visual.quality
     quality.shadowsize = 4096 if shadows else 0
     quality.offsamples = 4 if shadows else 0
-    if not shadows:  # coarser round shapes: twice as fast, and no difference at the sizes policies see
+    if not shadows:  # coarser round shapes: twice as fast, with no visible difference at the sizes of policy images
         quality.numslices, quality.numstacks, quality.numquads = 18, 9, 1
     spec.visual.map.znear, spec.visual.map.zfar = 0.01, 10
     headlight = spec.visual.headlight

@@ -1,9 +1,9 @@
-"""Cloth: a sheet of point masses held together by threads, and the pinch by which hands take hold of it.
+"""Cloth: a sheet of point masses connected by threads, and the pinch by which hands hold it.
 
-Threads limit lengths: they do not stretch, and give way when pushed. A sheet of stiff triangles would lock when creased
+Threads limit lengths: they do not stretch, but can be compressed. A sheet of stiff triangles would lock when creased
 and stand up like a tent. Layers pass through each other, so that folds lie flat and the simulation stays fast; the
-sheet touches the table only. Fingers therefore cannot hold it by friction. Instead, the environment ties to a hand
-whatever lies between its fingers when they close, and lets go when they open, no matter who commands the fingers.
+sheet touches only the table. Fingers therefore cannot hold it by friction. Instead, the environment attaches vertices
+between closing fingers to the hand, and releases them when the fingers open, for experts and policies alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.twin.world import World
 
 type Vertex = tuple[int, int]  # row and column in the grid from which a cloth is cut
 
-CLOSED, OPENED = 0.010, 0.022  # openings (m) below which fingers take hold and above which they let go
+CLOSED, OPENED = 0.010, 0.022  # openings (m) below which fingers take hold and above which they release
 PINCH_DEPTH = 0.008  # the pinch point lies this far beyond the tool centre point, just short of the fingertips
 
 _BIT = 8  # collision bit of cloth and of the plane it rests on
@@ -73,14 +73,14 @@ def add_cloth(
         elem=triangles,
         rgba=[*colour, 1],
         selfcollide=0,
-        damping=1e-6,  # none to speak of; without any, the compiler warns of a flex that nothing keeps in shape
+        damping=1e-6,  # negligible; without any, the compiler warns about a flex without elasticity
         **_CONTACT,
     )
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1, 1, 0.1], **_UNSEEN, **_CONTACT)
 
 
 def add_pinches(spec: mujoco.MjSpec, name: str, sides: Sequence[str], most: int) -> None:
-    """Let the hands of some sides hold a cloth, each by at most that many vertices."""
+    """Let the hands of some sides hold a cloth, each by at most `most` vertices."""
     for side, slot in itertools.product(sides, range(most)):
         spec.add_equality(
             name=f"{side}_pinch_{slot}",
@@ -110,7 +110,7 @@ class Cloth:
             world: The compiled cell.
             name: As given to `add_cloth`.
             sides: As given to `add_pinches`.
-            reach: What closing fingers gather: half axes of an ellipsoid about the pinch point, along the hand's axes.
+            reach: Half axes, along the hand's axes, of the ellipsoid around the pinch point that closing fingers grab.
         """
         model = world.model
         self.world, self._reach = world, np.asarray(reach, float)
@@ -125,7 +125,7 @@ class Cloth:
         self._ready = set(sides)
 
     def place(self, xy: Sequence[float] | np.ndarray, yaw: float) -> None:
-        """Lay it flat about a point of the table, held by nobody."""
+        """Lay it flat around a point of the table, not held."""
         model, data = self.world.model, self.world.data
         rest = model.body_pos[self._bodies][:, :2]
         cos, sin = math.cos(yaw), math.sin(yaw)
@@ -137,7 +137,7 @@ class Cloth:
         self._ready = set(self._held)
 
     def after_step(self) -> None:
-        """Tie what lies between fingers that have just closed to the hand, untie it when they open."""
+        """Attach vertices between fingers that have just closed to the hand, release them when they open."""
         data = self.world.data
         for side, slots in self._slots.items():
             opening = self.world.opening(side)
@@ -164,7 +164,7 @@ class Cloth:
         return not any(self._held.values())
 
     def pinch_point(self, side: str) -> np.ndarray:
-        """Where the fingers of a hand would take hold."""
+        """The point at which a hand pinches."""
         position, rotation = self.world.tcp(side)
         return position + PINCH_DEPTH * rotation[:, 2]
 
@@ -176,14 +176,15 @@ class Cloth:
         near = [int(i) for i in np.argsort(distance, kind="stable") if distance[i] < 1]
         for slot, vertex in zip(self._slots[side], near, strict=False):
             model.eq_obj2id[slot] = self._bodies.start + vertex
-            model.eq_data[slot, :3] = rotation.T @ (vertices[vertex] - data.xpos[hand])  # at its offset: nothing snaps
+            # At its current offset, so that nothing snaps.
+            model.eq_data[slot, :3] = rotation.T @ (vertices[vertex] - data.xpos[hand])
             model.eq_data[slot, 3:6] = 0
             data.eq_active[slot] = 1
         self._held[side] = tuple(near[: len(self._slots[side])])
 
 
 def _weave(vertices: Sequence[Vertex]) -> tuple[list[int], dict[tuple[int, int], float]]:
-    """Triangles as a flat list, and threads with their greatest length as a share of that in the flat sheet."""
+    """Triangles as a flat list, and threads with their largest length relative to the flat sheet."""
     number = {vertex: n for n, vertex in enumerate(vertices)}
     triangles: list[int] = []
     threads: dict[tuple[int, int], float] = {}

@@ -16,18 +16,18 @@ from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
 
 _SHOWN, _PICTURE = ("head", "front"), (240, 320)
-_SETTLE = 10  # control steps before the episode: objects are laid down a little above the table
+_SETTLE = 10  # control steps before the episode: objects are placed a little above the table
 
 
 class CellEnv:
-    """A task's episode: compile once, then `reset` and `step` as often as wanted; the same seed gives the same bits."""
+    """Episodes of one task: compiled once, then `reset` and `step` any number of times; fully deterministic by seed."""
 
     def __init__(self, task: str, shadows: bool = False) -> None:
         """Compile the cell with the objects of a task.
 
         Args:
             task: Name of a task of the catalog.
-            shadows: Draw shadows and smooth edges: for pictures, as it costs about ten times the rendering time.
+            shadows: Draw shadows and smooth edges; for pictures, since rendering is about ten times slower.
         """
         kind = task_class(task)
         spec = cell.build(shadows)
@@ -37,7 +37,7 @@ class CellEnv:
         self.reset(0, "nominal")
 
     def reset(self, seed: int, level: str = "standard") -> None:
-        """Begin an episode: layout drawn from the seed, arms at home, nothing scored."""
+        """Start an episode: layout from the seed, arms at home, nothing scored."""
         if level not in LEVELS:
             raise unknown("level", level, LEVELS)
         self.seed, self.level, self.steps = seed, level, 0
@@ -63,7 +63,7 @@ class CellEnv:
         return self.steps >= self.task.max_steps
 
     def reached(self) -> Reached:
-        """What the scorer has seen so far."""
+        """Milestones and penalties so far."""
         return Reached(self.scorer.milestones, self.scorer.penalties, self.scorer.final)
 
     def score(self) -> float:

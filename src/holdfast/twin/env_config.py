@@ -27,12 +27,12 @@ class HoldfastTwinConfig(EnvConfig):
 
     task: str | None = "stack_bowls"
     fps: int = _FPS
-    # How far objects stray: nominal, easy, standard or wide.
+    # Spread of the objects: nominal, easy, standard or wide.
     level: str = "standard"
-    # Of the cameras' images; take what the policy was trained with.
+    # Size of the images; use the size the policy was trained with.
     height: int = 96
     width: int = 96
-    # Control steps until an episode is cut off; 0 takes the task's own limit.
+    # Control steps after which an episode is truncated; 0: the task's own limit.
     episode_length: int = 0
     features: dict[str, PolicyFeature] = field(default_factory=dict)
     features_map: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class HoldfastTwinConfig(EnvConfig):
 
     @property
     def gym_kwargs(self) -> dict[str, Any]:
-        """What every environment is made with."""
+        """Arguments of every environment."""
         return {
             "level": self.level,
             "height": self.height,
@@ -74,7 +74,7 @@ class HoldfastTwinConfig(EnvConfig):
     def create_envs(
         self, n_envs: int, use_async_envs: bool = False
     ) -> dict[str, dict[int, gymnasium.vector.VectorEnv]]:
-        """One vector of environments for each task, in processes of their own where that is asked for."""
+        """One vector of environments per task, in separate processes with `use_async_envs`."""
         return {"holdfast_twin": {i: self._vector(name, n_envs, use_async_envs) for i, name in enumerate(self.tasks)}}
 
     def _vector(self, task: str, n_envs: int, use_async_envs: bool) -> gymnasium.vector.VectorEnv:

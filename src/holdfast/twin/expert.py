@@ -1,7 +1,7 @@
-"""Scripted demonstrators: smooth Cartesian motion of each hand, turned into joint targets at 30 Hz.
+"""Scripted demonstrators: smooth Cartesian motion of each hand, converted to joint targets at 30 Hz.
 
-A script is a generator for one arm that yields once per control step. Scripts of two arms run in lock step and wait
-for each other through plain shared state: `yield from driver.wait(lambda: "pot" in done)`.
+A script is a generator for one arm that yields once per control step. Scripts of two arms run in lockstep and wait
+for each other through shared state: `yield from driver.wait(lambda: "pot" in done)`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BOW, _LARGEST_BOW = 0.08, 0.012  # sideways path variation: share of the distan
 
 
 class Driver:
-    """Moves one hand: holds its commanded pose and opening, and offers the motions scripts are made of.
+    """Moves one hand: keeps its commanded pose and opening, and provides the motions that scripts use.
 
-    With a generator of random numbers the motions vary in tempo and path as a teleoperator's do.
+    With a random generator the motions vary in tempo and path like a teleoperator's.
     """
 
     def __init__(self, world: World, side: str, rng: np.random.Generator | None = None) -> None:
@@ -44,7 +44,7 @@ class Driver:
         self._joints = world.home[_ARM[side]][:6]
 
     def command(self) -> np.ndarray:
-        """Six joint targets and the opening for the commanded pose; out of reach, the last ones that were in reach."""
+        """Six joint targets and the opening for the commanded pose; if it is out of reach, the last reachable ones."""
         joints = ik.solve(self.side, self.position, self.rotation, self._joints)
         if joints is None:
             self.misses += 1
@@ -65,16 +65,16 @@ class Driver:
         shortest: float = 0.2,
         straight: bool = False,
     ) -> Script:
-        """Go to a pose with minimum jerk.
+        """Move to a pose with minimum jerk.
 
         Args:
             position: Of the tool centre point; None keeps it.
             rotation: Of the hand, mostly from `down`; None keeps it.
             opening: Of the fingers at the end; None keeps it.
-            speed: In m/s; the peak is a quarter above it.
+            speed: In m/s; the peak is a quarter higher.
             turn_speed: In rad/s.
             shortest: The least time the motion takes (s).
-            straight: Never bow the path, for motions that must be exact on the way too.
+            straight: Do not vary the path, for motions whose path must be exact.
         """
         start, turned, width = self.position.copy(), self.rotation.copy(), self.opening
         end = start if position is None else np.array(position, float)
@@ -124,7 +124,7 @@ class Driver:
         rotation: np.ndarray | None = None,
         speed: float = 0.25,
     ) -> Script:
-        """Move so that a point of a held body, as measured now, comes to a target; repeat it to correct the rest."""
+        """Move so that a point of a held body, as measured now, comes to a target; repeat to correct the rest."""
         shift = np.asarray(target, float) - self.world.to_world(body, point)
         yield from self.move(self.position + shift, rotation, speed=speed, shortest=0.15)
 
@@ -135,7 +135,7 @@ class Driver:
         yield from self.move(HOME[self.side], ik.down(), speed=0.35, opening=opening)
 
     def shares(self, seconds: float) -> Iterator[float]:
-        """Shares of the way, from above 0 to 1 with minimum jerk, for paths a task draws itself."""
+        """Progress from above 0 to 1 with minimum jerk, for a task's own paths."""
         return (x**3 * (10 - 15 * x + 6 * x * x) for x in self._ramp(seconds, at_least=2))
 
     # Poses
@@ -143,8 +143,8 @@ class Driver:
     def down(self, position: Point, yaw: float, also: Sequence[Point] = ()) -> np.ndarray:
         """The rotation of a hand that reaches down to a point with its fingers opening along y turned by `yaw`.
 
-        Fingers are the same after half a turn, so the turn that suits the wrist is taken; and the hand leans outwards
-        as little as lets the arm reach the point and all points in `also`.
+        A half turn gives the same grasp, so the yaw that suits the wrist is taken. The hand tilts outwards only as far
+        as needed to reach the point and all points in `also`.
         """
         heading = ik.heading(self.side, np.asarray(position))
         folded = heading + (yaw - heading + math.pi / 2) % math.pi - math.pi / 2
@@ -156,7 +156,7 @@ class Driver:
         return ik.down(folded)
 
     def _ramp(self, seconds: float, at_least: int = 1) -> Iterator[float]:
-        """From above 0 to 1 in equal steps of one control step each, at this demonstrator's tempo."""
+        """From above 0 to 1 in equal control steps, at this demonstrator's tempo."""
         pace = self._tempo if self._rng is None else self._tempo * self._rng.uniform(0.9, 1.1)
         steps = max(at_least, int(seconds * CONTROL_HZ / pace))
         return (k / steps for k in range(1, steps + 1))
@@ -177,7 +177,7 @@ class Expert:
         Args:
             world: A world just reset.
             scripts: Makes the scripts, such as a task's `scripts`.
-            seed: Varies the motions as a teleoperator would; None plays them plainly.
+            seed: Varies the motions like a teleoperator's; None leaves them unvaried.
         """
         rngs = [None if seed is None else np.random.default_rng([seed, arm]) for arm in range(1, len(SIDES) + 1)]
         self.drivers = {side: Driver(world, side, rng) for side, rng in zip(SIDES, rngs, strict=True)}
@@ -199,7 +199,7 @@ def _advance(script: Script) -> bool:
 
 
 def _between(start: np.ndarray, end: np.ndarray, share: float) -> np.ndarray:
-    """The rotation a share of the way from one to another."""
+    """Interpolate between two rotations."""
     first, last, turn, matrix = np.empty(4), np.empty(4), np.empty(3), np.empty(9)
     mujoco.mju_mat2Quat(first, np.ascontiguousarray(start).ravel())
     mujoco.mju_mat2Quat(last, np.ascontiguousarray(end).ravel())

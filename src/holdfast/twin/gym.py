@@ -15,7 +15,7 @@ from holdfast.twin.tasks import TASKS
 
 CAMERAS = tuple(camera.name for camera in cameras())
 _FULL = 100.0
-_SLACK = 0.2  # rad or m: limits of joints are soft, so a pushed arm can be measured a little beyond them
+_SLACK = 0.2  # rad or m: joint limits are soft, so a pushed arm can be measured slightly beyond them
 _PICTURE = (240, 320)
 
 
@@ -25,9 +25,9 @@ def gym_id(task: str) -> str:
 
 
 class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
-    """A task of the twin for Gymnasium; its reward is what the step added to the rubric's score, so it sums to 1.
+    """A task of the twin for Gymnasium; the reward is the change of the rubric's score, so a full score sums to 1.
 
-    The seed of `reset` is the layout's: `reset(seed=5)` is the episode that `holdfast twin score --seeds 5` runs.
+    The seed of `reset` is that of the layout: `reset(seed=5)` is the episode that `holdfast twin score --seeds 5` runs.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 -- as the base has it
@@ -45,16 +45,16 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
 
         Args:
             task: Name of a task of the twin.
-            level: How far objects stray: nominal, easy, standard or wide.
+            level: Spread of the objects: nominal, easy, standard or wide.
             height: Of the cameras' images.
             width: Of the cameras' images.
-            max_steps: Control steps until the episode is cut off; None takes the task's own limit.
+            max_steps: Control steps after which the episode is truncated; None: the task's own limit.
             render_mode: `rgb_array` or None.
         """
         from holdfast.twin.env import CellEnv  # MuJoCo is imported when the first environment is made
 
         self._cell = CellEnv(task)
-        self._cell.reset(0, level)  # says at once that a level is unknown
+        self._cell.reset(0, level)  # raises at once if the level is unknown
         self.task = task
         self.task_description = catalog_task(task).instruction
         self.render_mode = render_mode
@@ -74,7 +74,7 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin an episode with the layout of `seed`, or of the next random one."""
+        """Start an episode with the layout of `seed`, or of a random one."""
         super().reset(seed=seed)
         layout = int(self.np_random.integers(2**31)) if seed is None else seed
         self._cell.reset(layout, self._level)
@@ -116,7 +116,7 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
 
 
 def register() -> None:
-    """Make every task of the twin known to `gymnasium.make`."""
+    """Register every task of the twin with Gymnasium."""
     for task in TASKS:
         if gym_id(task) not in gymnasium.registry:
             gymnasium.register(gym_id(task), entry_point="holdfast.twin.gym:TwinEnv", kwargs={"task": task})

@@ -1,7 +1,7 @@
-"""What tasks build their objects from: bodies, contact settings, and shapes of revolution.
+"""Building blocks of the tasks' objects: bodies, contact settings, and shapes of revolution.
 
-Objects touch through boxes and cylinders; a round hollow one is drawn as a smooth mesh and touched as a ring of staves,
-because a collision mesh would be filled to its convex hull.
+Contacts use boxes and cylinders. A round hollow object is drawn as a smooth mesh and collides as a ring of staves,
+because MuJoCo replaces a collision mesh by its convex hull.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.twin.arm import quaternion
 
 type Colour = Sequence[float]
 
-# Contact of everything a hand may touch; between pad and object the numbers of the pad rule, which has priority.
+# Contact of everything a hand may touch; between pad and object the pad's parameters apply, since it has priority.
 SOLID: dict[str, Any] = {"contype": 1, "conaffinity": 7, "condim": 4, "friction": [1.0, 0.01, 0.0005]}
-# The same for round things: rolling friction lets them stay where they lie.
+# The same for round objects, with rolling friction so that they do not roll away.
 ROUND: dict[str, Any] = {**SOLID, "condim": 6, "friction": [1.0, 0.01, 0.002]}
-DRAWN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0, "group": 2}  # seen, not touched
-HIDDEN: dict[str, Any] = {"group": 3}  # touched, not seen
+DRAWN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "mass": 0, "group": 2}  # visible, no contact
+HIDDEN: dict[str, Any] = {"group": 3}  # contact, not visible
 BOX, CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
 CAPSULE, ELLIPSOID = mujoco.mjtGeom.mjGEOM_CAPSULE, mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
@@ -30,14 +30,14 @@ _SEGMENTS = 40
 
 
 def free_body(spec: mujoco.MjSpec, name: str, position: Sequence[float]) -> Any:
-    """A body that can be moved; its free joint has its name."""
+    """A movable body; its free joint has the same name."""
     body = spec.worldbody.add_body(name=name, pos=position)
     body.add_freejoint(name=name)
     return body
 
 
 def fixed_body(spec: mujoco.MjSpec, name: str, position: Sequence[float]) -> Any:
-    """A body that a reset can place anew and nothing else can move; it may have jointed children."""
+    """A body that only a reset can move; it may have jointed children."""
     return spec.worldbody.add_body(name=name, pos=position, mocap=True)
 
 
@@ -49,7 +49,7 @@ def add_material(spec: mujoco.MjSpec, name: str, colour: Colour, gloss: float = 
 def add_revolved(
     spec: mujoco.MjSpec, body: Any, name: str, profile: Sequence[tuple[float, float]], material: str
 ) -> None:
-    """Draw a closed outline of (radius, height) points, turned about z; list them up the outside, down the inside."""
+    """Draw a closed outline of (radius, height) points revolved about z; list them up the outside, down the inside."""
     outline = np.asarray(profile, float)
     angles = 2 * math.pi * np.arange(_SEGMENTS) / _SEGMENTS
     circle = np.column_stack([np.cos(angles), np.sin(angles)])

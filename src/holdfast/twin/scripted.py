@@ -16,14 +16,14 @@ _GRIPPERS = [i for i, d in enumerate(EMBODIMENTS["piper_x_pair"].dimensions) if 
 
 
 class ScriptedPolicy(Protocol):
-    """Gives the action of each control step, and None when it is done."""
+    """Returns the action of each control step, and None at its end."""
 
     def act(self) -> np.ndarray | None:
         """The next 14 targets."""
 
 
 class Replay:
-    """Plays actions back without looking."""
+    """Plays actions back open-loop."""
 
     def __init__(self, actions: Sequence[np.ndarray]) -> None:
         self._actions = iter(actions)
@@ -34,7 +34,7 @@ class Replay:
 
 
 class OpenGripper:
-    """Another policy whose fingers stay open."""
+    """Wraps a policy so that the fingers stay open."""
 
     def __init__(self, policy: ScriptedPolicy, opening: np.ndarray) -> None:
         self._policy, self._opening = policy, opening
@@ -58,7 +58,7 @@ def noop(env: CellEnv, seed: int | None) -> ScriptedPolicy:
 
 
 def blind(env: CellEnv, seed: int | None) -> ScriptedPolicy:
-    """The demonstration of the nominal layout, wherever the objects are."""
+    """The demonstration of the nominal layout, ignoring where the objects are."""
     return Replay(_nominal(env.task.name))
 
 
@@ -67,7 +67,7 @@ def open_gripper(env: CellEnv, seed: int | None) -> ScriptedPolicy:
     return OpenGripper(expert(env, seed), env.world.home[_GRIPPERS])
 
 
-# Each takes an environment just reset, and the seed that varies a demonstration or None.
+# Each takes a freshly reset environment, and the seed that varies a demonstration or None.
 POLICIES: dict[str, Callable[[CellEnv, int | None], ScriptedPolicy]] = {
     "expert": expert,
     "noop": noop,
@@ -77,7 +77,7 @@ POLICIES: dict[str, Callable[[CellEnv, int | None], ScriptedPolicy]] = {
 
 
 def run(env: CellEnv, policy: ScriptedPolicy) -> list[np.ndarray]:
-    """Let a policy act until it is done or the time is up; returns what it did."""
+    """Run a policy until it is done or the time is up; return its actions."""
     actions: list[np.ndarray] = []
     while not env.over and (action := policy.act()) is not None:
         env.step(action)

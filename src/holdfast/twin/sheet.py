@@ -1,4 +1,4 @@
-"""Contact sheets: an episode in a few moments, seen by all four cameras."""
+"""Contact sheets: a few moments of an episode from all four cameras."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from holdfast.twin.scripted import ScriptedPolicy, run
 def contact_sheet(
     env: CellEnv, policy: ScriptedPolicy, moments: int = 5, size: tuple[int, int] = (240, 320)
 ) -> np.ndarray:
-    """One row for each camera, one column for each of several moments from the first to the last control step.
+    """One row per camera, one column per moment, from the first to the last control step.
 
-    The environment must be freshly reset. The episode runs twice, because which moments to draw is known only after
-    the first time, and drawing is the slow part.
+    The environment must be freshly reset. The episode runs twice: its length, and so the moments to draw, is known only
+    after the first run, and drawing is slow.
     """
     actions = run(env, policy)
     chosen = set(np.linspace(0, len(actions), moments).round().astype(int))

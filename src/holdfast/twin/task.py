@@ -16,19 +16,19 @@ from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.expert import Drivers, Scripts
 from holdfast.twin.world import World
 
-# How far objects stray from the nominal layout, as a multiple of each task's own spread.
+# Spread of the objects around the nominal layout, as a multiple of each task's own spread.
 LEVELS = {"nominal": 0.0, "easy": 0.5, "standard": 1.0, "wide": 1.4}
-CALM = CONTROL_HZ // 2  # control steps a result must last to count as final: half a second
+CALM = CONTROL_HZ // 2  # control steps for which a result must hold to count as final: half a second
 
 
 class Spread:
-    """Draws of one layout: every number lies within the task's half width, scaled by the level."""
+    """Draws one layout: every value lies within the task's half width, scaled by the level."""
 
     def __init__(self, rng: np.random.Generator, level: str) -> None:
         self._rng, self._scale = rng, LEVELS[level]
 
     def number(self, half: float) -> float:
-        """A number from -half to half; use it for angles."""
+        """A number from -half to half, for example an angle."""
         return float(self._rng.uniform(-1, 1) * half * self._scale)
 
     def xy(self, centre: Sequence[float], half: float) -> np.ndarray:
@@ -45,9 +45,9 @@ class Spread:
 
 
 class Scorer(ABC):
-    """Notes which milestones and penalties of the rubric have happened; the rubric turns them into a score.
+    """Records which milestones and penalties have happened; the rubric turns them into a score.
 
-    What a milestone needs is the rubric's business: a scorer only says what it saw.
+    The rubric, not the scorer, checks which other milestones a milestone needs.
     """
 
     def __init__(self, world: World, task: Task) -> None:
@@ -59,7 +59,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def check(self) -> bool:
-        """Look at the world after a control step; return whether the task's final condition holds now."""
+        """Check the world after a control step; return whether the task's final condition holds now."""
 
     def update(self) -> None:
         """Check once per control step, after the physics."""
@@ -76,24 +76,24 @@ class Scorer(ABC):
         return {name: len(whom) for name, whom in self._given.items() if whom}
 
     def reach(self, milestone: str, condition: bool) -> None:
-        """A milestone is reached once its condition has held."""
+        """Mark a milestone as reached if its condition holds."""
         self._reached[milestone] |= bool(condition)
 
     def keep(self, milestone: str, condition: bool) -> None:
-        """A milestone is lost when what it stands for is undone."""
+        """Withdraw a milestone if its condition no longer holds."""
         self._reached[milestone] &= bool(condition)
 
     def has(self, milestone: str) -> bool:
-        """Whether a milestone is reached at the moment."""
+        """Whether a milestone is currently reached."""
         return self._reached[milestone]
 
     def penalize(self, penalty: str, condition: bool, whom: str = "") -> None:
-        """Give a penalty once its condition has held, once for each object `whom`."""
+        """Give a penalty if its condition holds, once per object `whom`."""
         if condition:
             self._given[penalty].add(whom)
 
     def pardon(self, penalty: str, whom: str = "") -> None:
-        """Take a penalty back, where only the outcome counts."""
+        """Withdraw a penalty, where only the outcome counts."""
         self._given[penalty].discard(whom)
 
     def steady(self, what: str, condition: bool, steps: int = CALM) -> bool:
@@ -106,7 +106,7 @@ class TwinTask(ABC):
     """A task in the cell; one object per environment, bound to its world."""
 
     name: ClassVar[str]
-    max_steps: ClassVar[int]  # control steps a policy is given, about twice the expert's
+    max_steps: ClassVar[int]  # control steps for a policy, about twice the expert's
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -119,11 +119,11 @@ class TwinTask(ABC):
 
     @abstractmethod
     def place(self, spread: Spread) -> None:
-        """Lay the objects out for one episode, and clear what `after_step` remembers."""
+        """Lay out the objects for one episode, and reset the state of `after_step`."""
 
     @abstractmethod
     def scorer(self) -> Scorer:
-        """A fresh scorer, made when the objects have settled."""
+        """A new scorer, created after the objects have settled."""
 
     @abstractmethod
     def scripts(self, drivers: Drivers) -> Scripts:

@@ -1,7 +1,7 @@
-"""What several cameras see, drawn into one buffer and read back once.
+"""Renders several cameras into one buffer that is read back once.
 
-Reading back waits for the GPU. Where sixteen processes draw on one GPU, waiting for each of four cameras made a
-look take four times as long.
+Reading back waits for the GPU. With sixteen processes on one GPU, waiting for each of four cameras took four times as
+long.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 
 class Views(mujoco.Renderer):
-    """Draws so many images of one size, each below the one before."""
+    """Renders several images of the same size, stacked vertically."""
 
     def __init__(self, model: mujoco.MjModel, count: int, height: int, width: int) -> None:
         """Make the buffer.
 
         Args:
-            model: What is drawn.
-            count: Cameras that are drawn at a time.
+            model: The model to draw.
+            count: Cameras drawn at a time.
             height: Of one image.
             width: Of one image.
         """

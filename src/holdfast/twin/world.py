@@ -1,4 +1,4 @@
-"""A compiled cell: steps the physics, draws the cameras, and answers questions about bodies, hands and contacts."""
+"""A compiled cell: steps the physics, renders the cameras, and reports on bodies, hands and contacts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRIPPERS = tuple(7 * i + 6 for i in range(len(SIDES)))
 
 
 class World:
-    """Simulator state and what task scripts and scorers may ask of it; bodies go by name, lengths are metres."""
+    """Simulator state, with the queries that task scripts and scorers need; bodies by name, lengths in metres."""
 
     def __init__(self, spec: mujoco.MjSpec) -> None:
         self.model = spec.compile()
@@ -39,7 +39,7 @@ class World:
     # Stepping
 
     def reset(self, start: np.ndarray | None = None) -> None:
-        """Put everything where the model defines it and both arms at `start`, by default home, at rest."""
+        """Reset all bodies to the model's positions and both arms to `start`, by default home, at rest."""
         start = self.home if start is None else start
         mujoco.mj_resetData(self.model, self.data)
         for joints, gripper, addresses, fingers in zip(_JOINTS, _GRIPPERS, self._joints, self._fingers, strict=True):
@@ -48,7 +48,7 @@ class World:
         self.data.ctrl[self._servos] = start
 
     def settle(self, steps: int) -> None:
-        """Let the physics run for some control steps with the present targets."""
+        """Run the physics for some control steps with the current targets."""
         mujoco.mj_forward(self.model, self.data)
         mujoco.mj_step(self.model, self.data, steps * SUBSTEPS)
 
@@ -94,7 +94,7 @@ class World:
             self.data.qpos[address : address + 7] = [*position, *quat]
 
     def set_joint(self, joint: str, value: float) -> None:
-        """Put a one-dimensional joint of an object to an angle or a length."""
+        """Set a one-dimensional joint of an object to an angle or a length."""
         self.data.joint(joint).qpos[0] = value
 
     # Bodies
@@ -112,7 +112,7 @@ class World:
         return float(self.data.xmat[self._bodies[body]][8])
 
     def yaw(self, body: str) -> float:
-        """Turn of a body about the vertical."""
+        """Rotation of a body about the vertical."""
         matrix = self.data.xmat[self._bodies[body]]
         return math.atan2(matrix[3], matrix[0])
 
@@ -149,7 +149,7 @@ class World:
         return float(self.data.qpos[self._fingers[SIDES.index(side)]].sum())
 
     def pads(self, side: str, body: str) -> int:
-        """How many of a hand's two pads touch a body: 2 means held; jointed children are bodies of their own."""
+        """How many of a hand's two pads touch a body: 2 means held; jointed children are separate bodies."""
         geoms = self.data.contact.geom
         if not len(geoms):
             return 0

@@ -1,1 +1,1 @@
-"""A playground of plain toys and the skills shown on it: what a base policy learns from before it meets any task."""
+"""A playground of plain toys and skills, on which a base policy is pretrained before it sees any task."""

@@ -1,7 +1,7 @@
 """The pretrained base of nano: skills of the playground, demonstrated by scripts and learned in minutes on a GPU.
 
-What pi0.5 is to the paper, this is to the twin: it has moved both arms, grasped, pushed and pressed on request, and has
-never seen any of the ten tasks. `src/holdfast/policies/nano/base` is a copy of what `holdfast run base` writes.
+It is to the twin what pi0.5 is to the paper: trained to move both arms, grasp, push and press on instruction, but on
+none of the ten tasks. `src/holdfast/policies/nano/base` is a copy of what `holdfast run base` writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BaseConfig:
     processes: int = 14
     device: str = "cuda"
     seed: int = 0
-    # Width 128 is what a laptop can train; the base then has 2 M parameters, 8 MB.
+    # Width 128 can be trained on a laptop; the base then has 2 M parameters, 8 MB.
     policy: dict[str, Any] = field(
         default_factory=lambda: {"width": 128, "heads": 4, "encoder_layers": 2, "decoder_layers": 3}
     )
@@ -70,7 +70,7 @@ def make_base(config: BaseConfig, output: Path, console: Console) -> Path:
     """Demonstrate, train, and write the policy with its statistics and provenance."""
     if output.exists():
         raise HoldfastError(f"{output} exists. Choose another --output, or delete it to make the base again.")
-    choose_device(config.device)  # a GPU that is not there should not be found out after the demonstrations
+    choose_device(config.device)  # fail on a missing GPU now, not after the demonstrations
     return teach(collect(range(config.seed, config.seed + config.episodes), config, console), config, output, console)
 
 
@@ -93,7 +93,7 @@ def teach(episodes: Sequence[Episode], config: BaseConfig, output: Path, console
                 console.print(f"step {step}: loss {loss:.4f}")
 
         pretrain(adapter, space, experience.to(device), config.train, device, report)
-    adapter.config.device = "cpu"  # whoever loads it need not have a GPU
+    adapter.config.device = "cpu"  # so that it loads without a GPU
     adapter.save(output, space)
     write_norm_stats(output / "norm_stats.json", space)
     provenance = {
@@ -109,7 +109,7 @@ def teach(episodes: Sequence[Episode], config: BaseConfig, output: Path, console
 
 
 def collect(seeds: Sequence[int], config: BaseConfig, console: Console) -> list[Episode]:
-    """Demonstrations of the playground, in the order of their seeds; those that failed are left out."""
+    """Demonstrations of the playground, in the order of their seeds; failed ones are left out."""
     work = partial(demonstrate, size=config.size, every=config.every)
     episodes = []
     with ProcessPoolExecutor(config.processes, get_context("spawn")) as pool, progress_bar(console) as bar:
@@ -122,7 +122,7 @@ def collect(seeds: Sequence[int], config: BaseConfig, console: Console) -> list[
 
 
 def lay_out(episodes: Sequence[Episode], every: int) -> Experience:
-    """Episodes end to end, as training draws from them."""
+    """Concatenate episodes for training."""
     steps = np.cumsum([0, *(len(e.states) for e in episodes)])
     counts = [len(e.frames) for e in episodes]
     frames = torch.empty(sum(counts), *episodes[0].frames.shape[1:], dtype=torch.uint8)
@@ -145,7 +145,7 @@ def lay_out(episodes: Sequence[Episode], every: int) -> Experience:
 
 
 def measure(episodes: Sequence[Episode], adapter: Adapter) -> Space:
-    """Quantiles of everything the playground shows, each at least the usual share of the declared range."""
+    """Quantiles over all episodes, each at least the usual share of the declared range."""
     layout, chunk = adapter.layout, adapter.layout.chunk
     running = {STATE: RunningStats(), ACTION: RunningStats()}
     for episode in episodes:

@@ -1,4 +1,4 @@
-"""Skills of both arms: each its own thing, one thing together, or one working while the other holds."""
+"""Two-arm skills: each arm with its own thing, both with one thing, or one working while the other holds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from holdfast.twin.skills.single import is_down, pick_and_put, press, put, rests
 from holdfast.twin.skills.skill import GRASPABLE, OUTER, Skill, take
 from holdfast.twin.skills.toys import Prop
 
-# Things of one arm each keep to their side, so that the hands do not meet.
+# Things for one arm stay on its side, so that the hands do not collide.
 _OWN: dict[str, Zone] = {"left": ((0.18, 0.46), (0.11, 0.40)), "right": ((0.18, 0.46), (-0.40, -0.11))}
-_STEPS_PER_METRE = 450  # of a thing carried together: one tempo for both hands
+_STEPS_PER_METRE = 450  # of a thing carried by both hands, at the same tempo
 
 
 class LiftPair(Skill):
@@ -122,7 +122,7 @@ class Carry(Skill):
         return {"thing": self.thing.words, "way": self.way}
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """In step: nobody lifts before both have closed."""
+        """In step: neither arm lifts before both have grasped."""
         ready: set[str] = set()
         return {side: self.carry(drivers[side], ready) for side in SIDES}
 

@@ -29,16 +29,16 @@ SINGLE: dict[type[Skill], float] = {
 }
 BOTH: dict[type[Skill], float] = {LiftPair: 0.25, PressPair: 0.10, Carry: 0.25, Assist: 0.2, PlacePair: 0.2}
 ARMS = {("left",): 0.40, ("right",): 0.25, ("left", "right"): 0.35}
-PERTURBED, NUDGED = 0.35, 0.25  # shares of the episodes that start away from home, and in which a hand is knocked
+PERTURBED, NUDGED = 0.35, 0.25  # shares of episodes that start away from home, and in which a hand is pushed away
 MOST_STEPS = 540
-_NUDGE = 0.07  # rad, at its height
+_NUDGE = 0.07  # rad, at its peak
 
 
 @dataclass(frozen=True)
 class Episode:
-    """A demonstration: T states and actions, and the images of every so many steps, in the order of `CAMERAS`.
+    """A demonstration: T states and actions, and the images of every n-th step, in the order of `CAMERAS`.
 
-    Where a hand was knocked off its path, the actions are what the demonstrator wanted, so they lead back.
+    Where a hand was pushed off its path, the actions are those of the demonstrator, so they lead back.
     """
 
     instruction: str
@@ -50,12 +50,12 @@ class Episode:
 
 
 def demonstrate(seed: int, size: int, every: int) -> Episode | None:
-    """Show the skill of a seed; None where the demonstration failed.
+    """Demonstrate the skill of a seed; None if the demonstration failed.
 
     Args:
         seed: Decides the scene, the words and the motions.
         size: Of the square images; 0 draws none.
-        every: Control steps from one set of images to the next.
+        every: Control steps between two sets of images.
     """
     try:
         skill, start, rng = _scene(seed)
@@ -95,7 +95,7 @@ type Poses = dict[str, tuple[np.ndarray, np.ndarray]]
 def _scene(seed: int) -> tuple[Skill, Poses, np.random.Generator]:
     """Draw arms, skill and scene, and where the hands begin."""
     playground = _playground()
-    rng = np.random.default_rng([seed, len(SIDES) + 1])  # apart from the drivers' own
+    rng = np.random.default_rng([seed, len(SIDES) + 1])  # independent of the drivers' generators
     playground.clear(rng)
     arms = list(ARMS)[rng.choice(len(ARMS), p=list(ARMS.values()))]
     kinds = SINGLE if len(arms) == 1 else BOTH
@@ -110,7 +110,7 @@ def _scene(seed: int) -> tuple[Skill, Poses, np.random.Generator]:
 
 
 def _poses(rng: np.random.Generator, arms: tuple[str, ...]) -> Poses:
-    """Hands within a hand's breadth of home, or anywhere over their side of the table, turned a little."""
+    """Hands within a hand's breadth of home, or anywhere over their side of the table, slightly rotated."""
     poses = {}
     for side in arms:
         if rng.random() < 0.5:
@@ -124,7 +124,7 @@ def _poses(rng: np.random.Generator, arms: tuple[str, ...]) -> Poses:
 
 
 def _nudge(rng: np.random.Generator, arms: tuple[str, ...]) -> np.ndarray:
-    """What is added to the first steps' joint targets: nothing, or one smooth knock to a moving arm."""
+    """Offsets of the first steps' joint targets: zero, or one smooth push of a moving arm."""
     begin, length = rng.integers(3, 20), rng.integers(12, 24)
     side = SIDES.index(str(rng.choice(arms)))
     push = rng.uniform(-_NUDGE, _NUDGE, 6)

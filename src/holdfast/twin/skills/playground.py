@@ -1,4 +1,4 @@
-"""The playground: one compiled cell with the pool of toys, set anew for every seed."""
+"""The playground: one compiled cell with the pool of toys, set up anew for every seed."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _TILTS = (0.0, 0.15, 0.3)
 
 
 class Crowded(Exception):  # noqa: N818 -- not an error: the next seed has room
-    """A draw found no room on the table."""
+    """There is no room for another toy on the table."""
 
 
 class Playground:
-    """A table that a skill fills with props and then begins; the same seed gives the same bits."""
+    """A table that a skill fills with props before an episode begins; fully deterministic by seed."""
 
     def __init__(self) -> None:
         spec = cell.build()
         add_toys(spec)
-        spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)  # toys out of sight cost nothing
+        spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)  # unused toys cost nothing
         self.world = World(spec)
         self.props: list[Prop] = []
         self._nominal = {name: getattr(self.world.model, name).copy() for name in _FIELDS}
@@ -73,14 +73,14 @@ class Playground:
         """Draw a toy, its size, colour and place.
 
         Args:
-            rng: Decides.
+            rng: Random generator.
             kind: Of the toy, or several to choose from.
             zone: Where its middle may be.
-            reach: Arms that must be able to come down on it.
-            turn: It is turned by at most this.
-            gap: Room left around it.
-            largest: Half sizes it may not exceed.
-            between: A point and the least and largest distance from it.
+            reach: Arms that must be able to reach down to it.
+            turn: Largest rotation.
+            gap: Free space around it.
+            largest: Largest half sizes.
+            between: A point, and the smallest and largest distance from it.
         """
         kinds = [kind] if isinstance(kind, str) else list(kind)
         used = {prop.name for prop in self.props}
@@ -141,7 +141,7 @@ class Playground:
 
 
 def reachable(side: str, xy: np.ndarray, heights: Sequence[float] = (0.02, 0.20)) -> bool:
-    """Whether a hand can come down on a point of the table and rise again, leaning little."""
+    """Whether a hand can reach down to a point of the table and rise again with little tilt."""
     points = [np.array([*xy, z]) for z in heights]
     heading = ik.heading(side, points[0])
     return any(
@@ -150,7 +150,7 @@ def reachable(side: str, xy: np.ndarray, heights: Sequence[float] = (0.02, 0.20)
 
 
 def start_pose(poses: Mapping[str, tuple[np.ndarray, np.ndarray]], home: np.ndarray) -> np.ndarray | None:
-    """The 14 numbers of arms whose hands are at the given poses, the others at home; None where one cannot."""
+    """The 14 numbers of arms whose hands are at the given poses, the others at home; None if a pose is out of reach."""
     start = home.copy()
     for side, (position, rotation) in poses.items():
         first = 7 * list(BASE).index(side)
@@ -166,7 +166,7 @@ def _shade(rng: np.random.Generator, colour: Sequence[float]) -> np.ndarray:
 
 
 def _draw_look(model: mujoco.MjModel, ambient: np.ndarray, rng: np.random.Generator) -> None:
-    """Small changes of light and cameras around the cell's own; a table mostly of its own colour."""
+    """Vary light and cameras slightly, and in some episodes the table's colour."""
     table = model.mat_rgba[model.mat("table").id]
     if rng.random() < 0.3:
         table[:3] = rng.uniform(0.45, 0.95) * rng.uniform(0.85, 1.0, 3)

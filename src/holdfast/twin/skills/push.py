@@ -1,4 +1,4 @@
-"""Push a crate along the table to a pad, as with a closed fist."""
+"""Push a crate along the table to a pad with closed fingers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Push(Skill):
     templates = ("Push {thing} to {goal}", "Push {thing} onto {goal}", "Slide {thing} to {goal}")
 
     def lay(self) -> None:
-        """A crate, one of its faces roughly turned away from the pad, and nothing on the way."""
+        """A crate with one face roughly opposite the pad, and nothing in between."""
         zone = ((0.22, 0.44), ZONES[self.side][1])
         self.goal = self.playground.add(self.rng, "pad", zone, reach=self.arms)
         thing = self.playground.add(
@@ -35,7 +35,7 @@ class Push(Skill):
         return {"thing": self.thing.words, "goal": self.goal.words}
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """Come down behind it and push, aiming anew after every segment."""
+        """Come down behind it and push, re-aiming after every segment."""
         return {self.side: self.push(drivers[self.side])}
 
     def push(self, hand: Driver) -> Script:
@@ -55,7 +55,7 @@ class Push(Skill):
         yield from hand.wait(seconds=0.25)
 
     def aim(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """The crate's middle at pushing height, the way to the pad, its length, and how far behind the pads touch."""
+        """The crate's middle at push height, direction and distance to the pad, and how far behind fingers touch."""
         middle = self.world.position(self.thing.name)
         way = self.goal.xy - middle[:2]
         distance = float(np.linalg.norm(way))
@@ -74,5 +74,5 @@ def _angle(way: np.ndarray) -> float:
 
 
 def _across(ahead: np.ndarray) -> float:
-    """The yaw of a hand whose outer pad lies flat against what it pushes ahead."""
+    """The yaw of a hand whose outer pad lies flat against the pushed object."""
     return _angle(ahead) - math.pi / 2

@@ -210,7 +210,7 @@ def press(hand: Driver, knob: Prop) -> Script:
     """Bring closed fingers onto a knob and push it down."""
     dome = hand.world.position(knob.name) + (knob.height + DOME) * UP
     rotation = hand.down(dome, yaw=0.0, also=[dome + 0.08 * UP])
-    top = dome - TCP_TO_TIP * rotation[:, 2]  # the fingertips on the middle of the dome, however the hand leans
+    top = dome - TCP_TO_TIP * rotation[:, 2]  # the fingertips on the middle of the dome, for any tilt of the hand
     yield from hand.move(top + 0.06 * UP, rotation, opening=0.0)
     yield from hand.move(top + 0.01 * UP, speed=0.15)
     yield from hand.move(top - TRAVEL * UP, speed=0.06)

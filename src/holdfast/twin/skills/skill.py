@@ -14,7 +14,7 @@ from holdfast.twin.expert import UP, Driver, Drivers, Script, Scripts
 from holdfast.twin.skills.playground import ZONES, Crowded, Playground
 from holdfast.twin.skills.toys import WALL, Prop
 
-OUTER = {"left": 1, "right": -1}  # the side of a thing on which an arm takes its rim or wall
+OUTER = {"left": 1, "right": -1}  # the side of a thing on which an arm grasps its rim or wall
 HOLLOW = ("tube", "dish", "tray", "bin")
 GRASPABLE = ("block", "cylinder", "tube", "dish")
 _LOWEST = 0.0165  # of the tool centre point: the fingertips stay just above the table
@@ -22,7 +22,7 @@ _TILTS = (0.0, 0.15, 0.3, 0.45)
 
 
 class Skill(ABC):
-    """One episode on the playground: props are drawn when it is made, `scripts` show it, `succeeded` judges it."""
+    """One episode on the playground: created with its props, shown by `scripts`, checked by `succeeded`."""
 
     name: ClassVar[str]
     templates: ClassVar[tuple[str, ...]]
@@ -36,7 +36,7 @@ class Skill(ABC):
 
     @abstractmethod
     def lay(self) -> None:
-        """Draw the props that the skill is about."""
+        """Draw the props of the skill."""
 
     @abstractmethod
     def words(self) -> dict[str, str]:
@@ -55,7 +55,7 @@ class Skill(ABC):
         return self.world.up(prop.name) > 0.95 and not any(self.world.pads(side, prop.name) for side in OUTER)
 
     def _distract(self) -> None:
-        """Things that are not meant, so that words and images are needed."""
+        """Add distractors, so that instruction and images are needed."""
         fewest = 1 if len(self.playground.props) == 1 else 0
         for _ in range(self.rng.integers(fewest, 4)):
             kinds = ["block", "cylinder", "crate", "tube", "dish", "tray", "bin", "pad", "knob"]
@@ -65,7 +65,7 @@ class Skill(ABC):
                 return
 
     def _say(self) -> str:
-        """An instruction that names no arm means the left one."""
+        """The instruction; one that names no arm means the left one."""
         text = str(self.rng.choice(self.templates)).format(**self.words())
         if len(self.arms) == 1 and (self.side == "right" or self.rng.random() < 0.4):
             text += f" with the {self.side} {self.rng.choice(['arm', 'hand'])}"
@@ -76,10 +76,10 @@ class Skill(ABC):
 
 
 def grasp(hand: Driver, prop: Prop, near: float = 0.0) -> tuple[np.ndarray, float, float]:
-    """Where a hand takes a prop, the yaw of its fingers, and how wide they open before.
+    """Where a hand grasps a prop, the yaw of its fingers, and how wide they open before.
 
-    Boxes are taken across a side that fits between the fingers, round things along the arm, hollow things by the rim
-    or wall on the arm's own side. `near` asks for a hold this far along a bar's half.
+    Boxes are grasped across a side that fits between the fingers, round things along the arm, hollow things by the
+    rim or wall on the arm's own side. `near` is the distance of the grasp from a bar's middle.
     """
     world, side = hand.world, hand.side
     middle, yaw = world.position(prop.name), world.yaw(prop.name)
@@ -111,7 +111,7 @@ def take(hand: Driver, prop: Prop, lift: float, near: float = 0.0) -> Script:
 
 
 def carry(hand: Driver, prop: Prop, xy: np.ndarray) -> Script:
-    """Bring a held prop over a point, without turning it, and once more for what the first time left."""
+    """Bring a held prop over a point without turning it, then correct the remaining error."""
     for speed in (0.25, 0.12):
         goal = hand.position + np.array([*(xy - hand.world.position(prop.name)[:2]), 0])
         height = hand.world.position(prop.name)[2]
@@ -134,13 +134,13 @@ def release(hand: Driver, prop: Prop, rise: float = 0.09) -> Script:
 
 
 def unturned(hand: Driver, goal: np.ndarray, yaw: float | None = None, drop: float = 0.0) -> np.ndarray:
-    """The rotation at a goal that turns the fingers least from now, where the arm can, leaning as little as it must.
+    """The rotation at a goal that turns the fingers least and tilts the hand only as far as needed.
 
     Args:
-        hand: Whose.
+        hand: The hand.
         goal: Of the tool centre point.
-        yaw: Of the fingers at the goal, up to half a turn; None keeps theirs.
-        drop: How far the hand then goes down.
+        yaw: Of the fingers at the goal, modulo half a turn; None keeps the current one.
+        drop: How far the hand is then lowered.
     """
     opening = hand.rotation[:, 1]
     now = math.atan2(-opening[0], opening[1])

@@ -1,4 +1,4 @@
-"""The pool of toys: plain bodies that a scene resizes, paints and lays on the table, or leaves out of sight.
+"""The pool of toys: plain bodies that a scene resizes, colours and places on the table, or moves out of sight.
 
 Nothing here is an object of a task. A body is compiled once at its largest and only ever shrunk, so that the bounds
 the collision search was built with stay valid.
@@ -31,7 +31,7 @@ type Sizes = tuple[float, float, float]
 
 TRAVEL = 0.012  # of a knob
 WALL = 0.0025  # half the thickness of the walls of hollow toys
-# A crate is smooth underneath, and in charge of that contact, so that a pad pushing it cannot jam it (see push_box).
+# A crate has low friction, and priority in its contacts, so that a pad pushing it cannot jam it (see push_box).
 _SMOOTH: dict[str, Any] = {**SOLID, "friction": [0.4, 0.005, 0.0005], "priority": 1}
 _DENSITY = 600.0
 
@@ -116,7 +116,7 @@ NOUNS = {
     "pad": ("pad", "mat"),
     "knob": ("knob", "dome"),
 }
-# Kinds that words or a glance could confuse; no two of them in a scene have one colour.
+# Kinds that are easily confused; no two of them in a scene have the same colour.
 ALIKE = (("block", "crate"), ("tube", "dish", "tray", "bin"), ("cylinder",), ("bar",), ("pad",), ("knob",))
 COLOURS = {
     "red": (0.80, 0.10, 0.10),
@@ -213,7 +213,7 @@ _MAKERS = {
 
 
 def resize(model: mujoco.MjModel, toy: Toy, half: Sizes) -> None:
-    """Give a toy its half sizes; what it weighs follows. Hollow toys have one size."""
+    """Set a toy's half sizes and the mass that follows. Hollow toys have one size."""
     body = model.body(toy.name).id
     geom = model.body_geomadr[body]
     x, y, z = half

@@ -1,4 +1,4 @@
-"""The twin's tasks, one file each, imported when asked for."""
+"""The twin's tasks, one file each, imported on demand."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from holdfast.twin.task import Scorer, Spread, TwinTask
 
 BREAD, POT, TOWEL = (0.30, 0.25), (0.38, -0.22), (0.34, 0.0)
 SPREAD, TOWEL_SPREAD, TURN = 0.048, 0.02, 0.4
-HANDLE_TURN = -1.05  # a pot of this yaw has its handle towards the right shoulder
+HANDLE_TURN = -1.05  # yaw of a pot whose handle points to the right arm's base
 BREAD_HALF = (0.040, 0.022, 0.020)
 RADIUS, HEIGHT, HALF = 0.065, 0.05, 0.0025  # of the pot: its wall's middle, its height, half the wall's thickness
 HANDLE = 0.10  # its length; it leaves the pot along -y
@@ -48,7 +48,7 @@ class CookBread(TwinTask):
         add_pot(spec)
 
     def place(self, spread: Spread) -> None:
-        """All three stray; loaf and pot turn."""
+        """All three are shifted; loaf and pot are turned."""
         self.world.place("towel", spread.xy(TOWEL, TOWEL_SPREAD))
         self.world.place("bread", spread.xy(BREAD, SPREAD), spread.number(TURN))
         self.world.place("pot", spread.xy(POT, SPREAD), HANDLE_TURN + spread.number(TURN))
@@ -58,7 +58,7 @@ class CookBread(TwinTask):
         return CookBreadScorer(self.world, self.record)
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The arms lift at once, meet over the towel, and part after the bread has changed place."""
+        """Both arms lift at once and meet over the towel; the bread goes into the pot, and the arms part."""
         done: set[str] = set()
         return {"left": self.left(drivers["left"], done), "right": self.right(drivers["right"], done)}
 
@@ -105,7 +105,7 @@ class CookBread(TwinTask):
         yield from hand.pick(self.world.to_world("pot", GRIP), self.world.yaw("pot") - math.pi / 2, lift=0.07)
 
     def hold_pot_over(self, hand: Driver, target: np.ndarray) -> Script:
-        """Bring the held pot over a point of the table, and once more for what the first time left."""
+        """Bring the held pot over a point of the table, then correct the remaining error."""
         for speed in (0.17, 0.10):
             height = self.world.position("pot")[2]
             yield from hand.bring("pot", [*target[:2], height], speed=speed)
@@ -124,7 +124,7 @@ class CookBreadScorer(Scorer):
     """Scores cook_bread."""
 
     def check(self) -> bool:
-        """Look at hands, bread and pot."""
+        """Check hands, bread and pot."""
         world = self.world
         bread = world.to_world("bread", [0, 0, BREAD_HALF[2]])
         pot, towel = world.position("pot"), world.position("towel")
@@ -143,7 +143,7 @@ class CookBreadScorer(Scorer):
         settled = self.steady("pot", rests and world.speed("pot") < 0.01)
         self.reach("pot_on_towel", settled and inside)
         self.keep("pot_on_towel", rests and inside)
-        if settled and self.has("pot_lifted"):  # who sets it down anew is judged anew
+        if settled and self.has("pot_lifted"):  # a pot set down again is judged again
             self.pardon("off_centre")
             self.penalize("off_centre", from_centre > CENTRED)
         return self.has("pot_on_towel")
@@ -154,7 +154,7 @@ class CookBreadScorer(Scorer):
 
 
 def add_towel(spec: mujoco.MjSpec) -> None:
-    """A blue cloth with white stripes, too thin to be felt."""
+    """A blue cloth with white stripes, without contact."""
     add_material(spec, "cloth", (0.20, 0.38, 0.70), gloss=0.0)
     add_material(spec, "stripe", (0.88, 0.90, 0.93), gloss=0.0)
     towel = fixed_body(spec, "towel", [*TOWEL, 0])

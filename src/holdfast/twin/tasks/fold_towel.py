@@ -42,7 +42,7 @@ class FoldTowel(TwinTask):
         add_pinches(spec, "towel", ("left",), most=1)
 
     def place(self, spread: Spread) -> None:
-        """It lies flat, somewhat shifted and turned."""
+        """It lies flat, slightly shifted and turned."""
         self.towel.place(spread.xy(CENTRE, SPREAD), spread.number(TURN))
 
     def after_step(self) -> None:
@@ -63,11 +63,11 @@ class FoldTowel(TwinTask):
         return np.linalg.norm(towel - towel[:, ::-1], axis=2)[:, : COLUMNS // 2]
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The left arm does it all."""
+        """Only the left arm moves."""
         return {"left": self.fold(drivers["left"])}
 
     def fold(self, hand: Driver) -> Script:
-        """Lay the top corner over, then the bottom one, then straighten what is out of line."""
+        """Lay the top corner over, then the bottom one, then straighten the edge."""
         yield from self.fold_over(hand, TOP, 0.11)
         yield from self.fold_over(hand, BOTTOM, 0.08)
         yield from self.tidy(hand)
@@ -120,7 +120,7 @@ class FoldTowelScorer(Scorer):
         self.task = task
 
     def check(self) -> bool:
-        """Look at hand and corners."""
+        """Check hand and corners."""
         cloth, towel = self.task.towel, self.task.grid()
         top = towel[TOP, RIGHT]
         held = cloth.held("left")

@@ -25,12 +25,12 @@ SHOULDER = range(ROWS - 3, ROWS)
 LENGTH = CELL * (ROWS - 1)
 EDGE = {"left": COLUMNS - 1, "right": 0}
 OUTWARD = {"left": 1, "right": -1}
-REACH = (0.017, 0.036, 0.025)  # wide jaws: they gather all layers of an edge
-FOLDED, WHOLLY = 0.015, 0.025  # how far a sleeve must lie inwards of the shoulder on average; 0.045 is perfect
-FITS, MESSY = 0.020, 0.025  # mean distance to the ideal pattern: below the one folded, above the other disordered
+REACH = (0.017, 0.036, 0.025)  # wide: it covers all layers of an edge
+FOLDED, WHOLLY = 0.015, 0.025  # mean distance of a sleeve inwards of the shoulder; 0.045 is perfect
+FITS, MESSY = 0.020, 0.025  # mean distance to the ideal pattern: below the first folded, above the second disordered
 ORANGE = (0.93, 0.45, 0.10)
 PINCH = 0.012  # height of the hand's tool centre point above the cloth it pinches
-DRAG = 0.03  # pulled on after the first fold, so that friction straightens the layers
+DRAG = 0.03  # extra pull after the first fold, so that friction straightens the layers
 
 VERTICES: list[Vertex] = [
     (i, j) for i in range(ROWS) for j in range(-SLEEVE, COLUMNS + SLEEVE) if 0 <= j < COLUMNS or i in SHOULDER
@@ -57,7 +57,7 @@ class FoldTshirt(TwinTask):
         add_pinches(spec, "shirt", SIDES, most=12)
 
     def place(self, spread: Spread) -> None:
-        """It lies flat, somewhat shifted and turned."""
+        """It lies flat, slightly shifted and turned."""
         self.shirt.place(spread.xy(CENTRE, SPREAD), spread.number(TURN))
 
     def after_step(self) -> None:
@@ -79,7 +79,7 @@ class FoldTshirt(TwinTask):
         x, y = across / np.linalg.norm(across)
         return np.array([x, y, 0]), np.array([y, -x, 0]), math.atan2(-x, y)
 
-    # The expert: what needs both hands is one script that moves both, so that they stay together
+    # The expert: motions of both hands are one script, so that the hands stay in step
 
     def scripts(self, drivers: Drivers) -> Scripts:
         """One script moves both arms."""
@@ -97,7 +97,7 @@ class FoldTshirt(TwinTask):
         done.add("all")
 
     def fold_sleeve(self, hand: Driver, share: float = 1.0) -> Script:
-        """Turn a sleeve inwards about the shoulder, wholly or in part."""
+        """Turn a sleeve inwards about the shoulder, fully or in part."""
         out = OUTWARD[hand.side]
         across, along, yaw = self.axes()
         outward = out * across
@@ -169,7 +169,7 @@ class FoldTshirtScorer(Scorer):
         self.task = task
 
     def check(self) -> bool:
-        """Look at sleeves, hands and outline."""
+        """Check sleeves, hands and outline."""
         shirt = self.task.shirt
         points = shirt.vertices
         for side in SIDES:
@@ -191,7 +191,7 @@ class FoldTshirtScorer(Scorer):
         return holds_edge and math.dist(shirt.pinch_point(side), points[NUMBER[MIDDLE, edge]]) < 0.03
 
     def _check_sleeve(self, side: str, points: np.ndarray) -> None:
-        """A sleeve counts when it lies inwards of the shoulder; how neatly is settled when the body fold begins."""
+        """A sleeve counts when it lies inwards of the shoulder; neatness is judged until the body fold begins."""
         body = points[BODY][SHOULDER, :, :2]
         across = (body[:, -1] - body[:, 0]).mean(0)
         shoulder = body[:, EDGE[side]].mean(0)
@@ -212,7 +212,7 @@ def misfit(points: np.ndarray, pattern: np.ndarray) -> float:
 
 
 def _patterns() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Where all vertices lie when sleeves are in and the body is folded in half; and to a quarter, either way."""
+    """Vertex positions with sleeves in and the body folded in half; and to a quarter, in either direction."""
     row, column = np.array(VERTICES, float).T
     column = np.abs(column)
     column = np.where(column > COLUMNS - 1, 2 * (COLUMNS - 1) - column, column)
@@ -239,7 +239,7 @@ def follow(hands: Sequence[Driver], paths: Sequence[Path], seconds: float) -> Sc
 
 
 def both(*scripts: Script) -> Script:
-    """Run scripts side by side until all have ended."""
+    """Run scripts in parallel until all have ended."""
     for _ in zip_longest(*scripts):
         yield
 
@@ -250,11 +250,11 @@ def line(start: np.ndarray, end: np.ndarray) -> Path:
 
 
 def half_ellipse(start: np.ndarray, end: np.ndarray, height: float) -> Path:
-    """A path that rises to `height` above the straight one on half the way."""
+    """A path that rises to `height` above the straight line at half way."""
     return lambda s: start + (1 - math.cos(math.pi * s)) / 2 * (end - start) + height * math.sin(math.pi * s) * UP
 
 
 def quarter_ellipse(start: np.ndarray, end: np.ndarray) -> Path:
-    """A path that leaves level and comes down steeply: hanging cloth unrolls along it without slack."""
+    """A path that starts level and ends steeply, along which hanging cloth unrolls without slack."""
     flat, drop = (end - start) * [1, 1, 0], (end - start) * [0, 0, 1]
     return lambda s: start + math.sin(math.pi / 2 * s) * flat + (1 - math.cos(math.pi / 2 * s)) * drop

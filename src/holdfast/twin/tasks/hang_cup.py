@@ -46,7 +46,7 @@ class HangCup(TwinTask):
         add_rack(spec)
 
     def place(self, spread: Spread) -> None:
-        """Cup and rack stray and turn, each on its own."""
+        """Cup and rack are shifted and turned independently."""
         self.world.place("cup", spread.xy(CUP, CUP_SPREAD), spread.number(CUP_TURN))
         self.world.place("rack", spread.xy(RACK, RACK_SPREAD), spread.number(RACK_TURN))
 
@@ -55,7 +55,7 @@ class HangCup(TwinTask):
         return HangCupScorer(self.world, self.record)
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The left arm does it all."""
+        """Only the left arm moves."""
         return {"left": self.hang(drivers["left"])}
 
     def hang(self, hand: Driver) -> Script:
@@ -75,12 +75,12 @@ class HangCup(TwinTask):
         yield from hand.pick(self.world.position("cup") + GRASP, self.world.yaw("cup"), opening=WIDE)
 
     def carry(self, hand: Driver) -> Script:
-        """Bring the handle before the tip of the peg and square to it, correcting by what is measured."""
+        """Bring the handle in front of the peg's tip and square to it, with corrections from measurement."""
         tip = self.world.site("peg_tip")
         along = (tip - self.world.site("peg_root")) / PEG_LENGTH
         rotation = hand.down(tip + GRASP - HOLE, self.world.yaw("rack"))
         for gap, speed in ((0.045, 0.25), (0.020, 0.12), (0.020, 0.08)):
-            # The hole turns with the hand: without that, a cup that has to turn far would run into the peg.
+            # The hole turns with the hand; otherwise a cup that has to turn far would hit the peg.
             offset = rotation @ hand.rotation.T @ (self.world.to_world("cup", HOLE) - hand.position)
             yield from hand.move(tip + gap * along - offset, rotation, speed=speed)
             yield from hand.wait(seconds=0.2)
@@ -95,7 +95,7 @@ class HangCupScorer(Scorer):
     """Scores hang_cup."""
 
     def check(self) -> bool:
-        """Look at hand, cup and peg."""
+        """Check hand, cup and peg."""
         world = self.world
         pads = world.pads("left", "cup")
         raised = world.position("cup")[2] > 0.01
@@ -143,7 +143,7 @@ def add_cup(spec: mujoco.MjSpec) -> None:
 
 
 def add_rack(spec: mujoco.MjSpec) -> None:
-    """A wooden mug rack; the peg that counts points to y of its frame, the others make it look like a rack."""
+    """A wooden mug rack; the scored peg points along y of its frame, the other is decoration."""
     add_material(spec, "wood", (0.55, 0.36, 0.19), gloss=0.2)
     rack = fixed_body(spec, "rack", [*RACK, 0])
     wood = {**SOLID, "friction": [0.6, 0.01, 0.0005], "material": "wood"}

@@ -39,7 +39,7 @@ class PackBag(TwinTask):
         add_bag(spec)
 
     def place(self, spread: Spread) -> None:
-        """Bag and box stray and turn, each on its own; both lids stand open."""
+        """Bag and box are shifted and turned independently; both lids are open."""
         self.world.place("bag", spread.xy(BAG, BAG_SPREAD), spread.number(BAG_TURN))
         self.world.place("carton", spread.xy(CARTON, CARTON_SPREAD), spread.number(CARTON_TURN))
         for side in SIDES:
@@ -77,7 +77,7 @@ class PackBag(TwinTask):
         yield from hand.pick(self.world.position("bag") + 0.034 * UP, self.world.yaw("bag"), lift=0.14)
 
     def carry(self, hand: Driver) -> Script:
-        """Bring the held bag over the middle of the box, then correct by what is measured."""
+        """Bring the held bag over the middle of the box, then correct the measured error."""
         for speed in (0.25, 0.1):
             over = self.world.position("carton") - self.world.position("bag")
             yield from self._go(hand, hand.position + np.array([over[0], over[1], 0]), speed)
@@ -118,7 +118,7 @@ class PackBagScorer(Scorer):
     """Scores pack_bag."""
 
     def check(self) -> bool:
-        """Look at the bag, the lids and the hands."""
+        """Check the bag, the lids and the hands."""
         world = self.world
         x, y, z = np.abs(world.to_body("carton", world.to_world("bag", [0, 0, BAG_SIZE[2]])))
         inside = bool(x < DEPTH and y < WIDTH and z < HEIGHT)
@@ -172,7 +172,7 @@ def add_carton(spec: mujoco.MjSpec) -> None:
 
 
 def add_bag(spec: mujoco.MjSpec) -> None:
-    """A free, filled paper bag, its origin at the middle of the underside; touched as a block."""
+    """A free, filled paper bag, its origin at the middle of the underside; it collides as a block."""
     add_material(spec, "paper", (0.88, 0.72, 0.50), gloss=0.05)
     add_material(spec, "fold", (0.72, 0.54, 0.34), gloss=0.05)
     add_material(spec, "sticker", (0.80, 0.22, 0.16), gloss=0.2)

@@ -16,7 +16,7 @@ RADIUS, HEIGHT = 0.026, 0.090  # of a can
 GRIP = 0.070  # height of the hand on a can, so that the fingertips stay above the box
 INNER, WALL, HALF = (0.048, 0.078), 0.055, 0.002  # half sizes inside the box, wall height, half the paper's thickness
 SLOT = 0.038  # of a can, from the middle of the box
-BENT, CRUSHED = 0.35, 0.008  # what is too much for a wall: its lean (rad) and how far it is pressed in (m)
+BENT, CRUSHED = 0.35, 0.008  # limits of a wall: its lean (rad) and how far it is pressed in (m)
 WALLS = ("far", "near", "left", "right")
 
 
@@ -36,7 +36,7 @@ class PlaceCola(TwinTask):
             add_can(spec, side)
 
     def place(self, spread: Spread) -> None:
-        """The cans stray, the box half as far; it turns."""
+        """Cans and box are shifted; the box is turned."""
         self.world.place("box", spread.xy(PAPER_BOX, BOX_SPREAD), spread.number(TURN))
         for side, xy in CANS.items():
             self.world.place(f"{side}_can", spread.xy(xy, SPREAD))
@@ -72,7 +72,7 @@ class PlaceCola(TwinTask):
         yield from hand.pick(point, yaw=0.8 * SIGN[hand.side], lift=0.085)
 
     def carry(self, hand: Driver, slot: float = SLOT) -> Script:
-        """Bring the held can over its place in the box, and once more for what the first time left."""
+        """Bring the held can over its place in the box, then correct the remaining error."""
         for speed in (0.25, 0.10):
             over = self.world.to_world("box", [0, SIGN[hand.side] * slot, 0]) + 0.085 * UP
             yield from hand.bring(f"{hand.side}_can", over, speed=speed)
@@ -87,7 +87,7 @@ class PlaceColaScorer(Scorer):
     """Scores place_cola."""
 
     def check(self) -> bool:
-        """Look at hands, cans and the walls of the box."""
+        """Check hands, cans and the walls of the box."""
         world = self.world
         for side in CANS:
             can = f"{side}_can"

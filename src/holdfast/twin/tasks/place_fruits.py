@@ -33,7 +33,7 @@ from holdfast.twin.world import World
 
 @dataclass(frozen=True)
 class Fruit:
-    """Where a fruit lies, who takes it, where it is held in its own frame, and where in the basket it goes."""
+    """Where a fruit lies, which arm takes it, its grasp in its own frame, and its place in the basket."""
 
     xy: tuple[float, float]
     arm: str
@@ -69,7 +69,7 @@ class PlaceFruits(TwinTask):
         add_persimmon(spec)
 
     def place(self, spread: Spread) -> None:
-        """The fruits stray and turn, the basket strays half as far."""
+        """Fruits are shifted and turned, the basket is shifted half as far."""
         self.world.place("basket", spread.xy(BASKET, BASKET_SPREAD))
         points = spread.apart([fruit.xy for fruit in FRUITS.values()], SPREAD, GAP)
         for name, xy in zip(FRUITS, points, strict=True):
@@ -90,7 +90,7 @@ class PlaceFruits(TwinTask):
         return {"left": self.fill(drivers["left"], ["dragon_fruit"], done), "right": right(drivers["right"])}
 
     def fill(self, hand: Driver, fruits: Sequence[str], done: set[str]) -> Script:
-        """Put some fruits into the basket one after the other, and go home."""
+        """Put some fruits into the basket one after another, and go home."""
         for fruit in fruits:
             yield from self.lift(hand, fruit)
             yield from self.drop(hand, fruit)
@@ -124,7 +124,7 @@ class PlaceFruitsScorer(Scorer):
         self._right_may_start = False
 
     def check(self) -> bool:
-        """Look at hands, fruits and basket."""
+        """Check hands, fruits and basket."""
         for name, fruit in FRUITS.items():
             pads = self.world.pads(fruit.arm, name)
             held = pads == 2 and self.world.position(name)[2] > fruit.rest + 0.01
@@ -136,7 +136,7 @@ class PlaceFruitsScorer(Scorer):
             self.reach(f"{name}_grasped", held)
             self.reach(f"{name}_placed", self.steady(name, inside and self.world.speed(name) < 0.05, steps=10))
             self.keep(f"{name}_placed", inside)
-        # Once it was in, a dragon fruit that falls out again does not make the right arm too early.
+        # A dragon fruit that falls out again does not make the right arm early.
         self._right_may_start |= self.has("dragon_fruit_placed")
         return all(self.has(f"{name}_placed") for name in FRUITS)
 

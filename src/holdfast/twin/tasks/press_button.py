@@ -46,7 +46,7 @@ class PressButton(TwinTask):
         cap.add_geom(type=CYLINDER, size=[0.017, 0.008, 0], pos=[0, 0, TOP - 0.008], material="cap", mass=0.02, **SOLID)
 
     def place(self, spread: Spread) -> None:
-        """The box strays; it is never turned, as a button looks the same from everywhere."""
+        """The box is shifted but not turned."""
         self.world.place("housing", spread.xy(BUTTON, SPREAD))
 
     def scorer(self) -> PressButtonScorer:
@@ -54,7 +54,7 @@ class PressButton(TwinTask):
         return PressButtonScorer(self.world, self.record)
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The left arm does it all."""
+        """Only the left arm moves."""
         return {"left": self.press(drivers["left"])}
 
     def press(self, hand: Driver) -> Script:
@@ -77,7 +77,7 @@ class PressButtonScorer(Scorer):
     """Scores press_button."""
 
     def check(self) -> bool:
-        """Look at the fingertips and the cap."""
+        """Check the fingertips and the cap."""
         position, rotation = self.world.tcp("left")
         tip = position + TCP_TO_TIP * rotation[:, 2]
         top = self.world.to_world("cap", [0, 0, TOP])

@@ -37,8 +37,8 @@ class PushBox(TwinTask):
         add_material(spec, "area", (0.96, 0.78, 0.74), gloss=0.0)
         add_material(spec, "line", (0.85, 0.15, 0.12), gloss=0.0)
         box = free_body(spec, "box", [*START, 0.001])
-        # Smooth underneath, and in charge of that contact: were the product of the frictions of pad and table above 1,
-        # a pad that bends down a little would jam the box against the table.
+        # Low friction, with priority in its contacts: if the product of the frictions of pad and table were above 1, a
+        # pad that tilts down a little would jam the box against the table.
         smooth = {**SOLID, "friction": [0.4, 0.005, 0.0005], "priority": 1}
         middle = [0, 0, HEIGHT / 2]
         box.add_geom(type=BOX, size=[HALF, HALF, HEIGHT / 2], pos=middle, material="box", mass=0.2, **smooth)
@@ -51,7 +51,7 @@ class PushBox(TwinTask):
             area.add_geom(type=BOX, size=size, pos=[x * edge, y * edge, 0], material="line", **DRAWN)
 
     def place(self, spread: Spread) -> None:
-        """Box and area stray on their own; one face of the box is roughly turned away from the area."""
+        """Box and area are shifted independently; one face of the box is roughly opposite the area."""
         start, area = spread.apart((START, AREA), SPREAD, GAP)
         self.world.place("box", start, _angle(area - start) + spread.number(TURN))
         self.world.place("area", area)
@@ -61,11 +61,11 @@ class PushBox(TwinTask):
         return PushBoxScorer(self.world, self.record)
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The left arm does it all."""
+        """Only the left arm moves."""
         return {"left": self.push(drivers["left"])}
 
     def push(self, hand: Driver, pushes: int = 12) -> Script:
-        """Push straight towards the middle of the area, and aim anew after every segment."""
+        """Push straight towards the middle of the area, re-aiming after every segment."""
         yield from hand.grip(0.0, seconds=0.3)
         yield from self.approach(hand)
         for _ in range(pushes):
@@ -87,7 +87,7 @@ class PushBox(TwinTask):
         yield from hand.move(behind, speed=0.15)
 
     def aim(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """The box's middle at pushing height, the way to the area, its length, and how far behind the pads touch."""
+        """The box's middle at pushing height, direction and distance to the area, and how far behind the pads touch."""
         middle = self.world.position("box")
         way = self.world.position("area")[:2] - middle[:2]
         distance = float(np.linalg.norm(way))
@@ -110,12 +110,12 @@ class PushBoxScorer(Scorer):
         super().__init__(world, task)
         self._origin = world.position("box")
         self._start = self._last = self._distance()
-        self._travel = 0.0  # towards the area, made by proper pushes
+        self._travel = 0.0  # towards the area, by valid pushes
         self._since_touch = CHATTER
         self._opened = False
 
     def check(self) -> bool:
-        """Look at hand, box and area."""
+        """Check hand, box and area."""
         world = self.world
         touching = world.pads("left", "box") > 0
         closed = world.opening("left") < CLOSED

@@ -26,12 +26,12 @@ class StackBowls(TwinTask):
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
-        """Two bowls of one shape."""
+        """Two bowls of the same shape."""
         add_bowl(spec, "yellow", YELLOW, (0.95, 0.74, 0.08))
         add_bowl(spec, "green", GREEN, (0.12, 0.50, 0.22))
 
     def place(self, spread: Spread) -> None:
-        """Both bowls stray on their own."""
+        """Both bowls are shifted independently."""
         for name, xy in zip(("yellow", "green"), spread.apart((YELLOW, GREEN), SPREAD, GAP), strict=True):
             self.world.place(name, xy)
 
@@ -40,7 +40,7 @@ class StackBowls(TwinTask):
         return StackBowlsScorer(self.world, self.record)
 
     def scripts(self, drivers: Drivers) -> Scripts:
-        """The left arm does it all."""
+        """Only the left arm moves."""
         return {"left": self.stack(drivers["left"])}
 
     def stack(self, hand: Driver) -> Script:
@@ -68,7 +68,7 @@ class StackBowlsScorer(Scorer):
     """Scores stack_bowls."""
 
     def check(self) -> bool:
-        """Look at hand and bowls."""
+        """Check hand and bowls."""
         world = self.world
         yellow, green = world.position("yellow"), world.position("green")
         pads = world.pads("left", "yellow")
