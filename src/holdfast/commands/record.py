@@ -46,12 +46,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
     parser.add_argument("--level", help="spread of the objects: easy, standard, wide (standard)")
     parser.add_argument("--size", default="96", help="size of the images, like 96 or 480x640, height first (96)")
-    parser.add_argument(
-        "--processes",
-        type=int,
-        default=os.cpu_count(),
-        help="parallel simulations (all cores)",
-    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="parallel simulations (all cores)")
     parser.add_argument(
         "--seed", type=int, default=FIRST_SEED, help=f"first layout ({FIRST_SEED}, far from the layouts of trials)"
     )

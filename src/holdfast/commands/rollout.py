@@ -284,20 +284,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--stage", type=int, metavar="K", help="stage of the run (the last finished one)")
     add("--operator", default=os.environ.get("USER", ""), help="name of the operator ($USER)")
     add("--trials", type=int, default=1, help="number of attempts (1)")
-    add(
-        "--first-seed",
-        "--first_seed",
-        type=int,
-        default=0,
-        help="seed of the first layout in the twin, and of the noise (0)",
-    )
+    add("--first-seed", "--first_seed", type=int, default=0, help="first seed of layouts in the twin and of noise (0)")
     add("--level", help="spread of the objects in the twin: nominal, easy, standard, wide (standard)")
     add("--horizon", type=int, metavar="H", help="steps of a chunk to execute (all but those of --ahead)")
-    add(
-        "--ahead",
-        type=int,
-        help=f"steps before their end at which the next chunk is requested ({_AHEAD}; 0 with --fast)",
-    )
+    add("--ahead", type=int, help=f"steps by which the next chunk is requested early ({_AHEAD}; 0 with --fast)")
     add("--deadline", type=float, help=f"most seconds for an answer ({_DEADLINE}; {_FAST_DEADLINE} with --fast)")
     add("--seconds", type=float, help=f"most seconds for an attempt (the task's own in the twin, else {_SECONDS})")
     add("--fast", action="store_true", help="run the twin as fast as possible, waiting for every answer; reproducible")
