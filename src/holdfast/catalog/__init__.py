@@ -159,7 +159,7 @@ def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
     if not path.exists():
         raise HoldfastError(
             f"{unknown('stream', name_or_path, streams())} There is no file of that name either; "
-            "for a stream of your own, give the path of its TOML file."
+            "for your own stream, give the path of its TOML file."
         )
     return _stream(read(path), path.parent, data_root, str(path))
 

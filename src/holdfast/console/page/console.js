@@ -1,20 +1,20 @@
 "use strict";
-// The sheet and the server: what is said, what is sent, what comes next. draw.js shows it.
+// The sheet and the connection to the server; draw.js shows them.
 
-// Not randomUUID: browsers lend that to secure addresses only, and a tablet comes by plain http.
+// Not randomUUID: browsers offer it on secure addresses only, and tablets use plain http.
 const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const MARKS = ["milestone", "penalty", "final", "invalid", "note", "clock"];
 const LETTERS = "asdghjkl";
 
 let operator = "", tab = "", attempt = null, progress = null, armed = false;
 let offline = false, sending = false, asking = false;
-let unsent = kept.get("unsent", []); // events in order; each is sent until the server has it, and it takes each once
+let unsent = kept.get("unsent", []); // events in order; each is sent until the server confirms it, and stored once
 
 // ------------------------------------------------------------------ the server
 async function call(path, body) {
   const sent = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const answer = await fetch(path, { ...(body && sent), signal: AbortSignal.timeout(8000) });
-  if (answer.status === 401) throw new Error("The server wants its token: open the address that it printed.");
+  if (answer.status === 401) throw new Error("The server needs its token: open the address that it printed.");
   const content = await answer.json();
   if (answer.status === 422) return { refused: content.message ?? "The server does not understand this page. Load it again." };
   if (!answer.ok) throw new Error(content.message);
@@ -191,7 +191,7 @@ $("sign").onsubmit = (event) => {
 };
 $("who").onclick = () => { keepNote(); attempt = null; operator = ""; player.show(null); render(); $("name").focus(); };
 for (const node of document.querySelectorAll("[data-tab]")) node.onclick = () => choose(node.dataset.tab);
-// A touched button lets go of the keyboard, so that Enter saves; one reached with Tab keeps it.
+// A clicked button loses focus, so that Enter saves; one reached with Tab keeps it.
 document.addEventListener("click", (event) => {
   const node = event.target.closest("button, summary");
   if (node && !node.matches(":focus-visible")) node.blur();

@@ -1,5 +1,5 @@
 "use strict";
-// How it looks: everything here reads the state that console.js keeps, and changes none of it.
+// Rendering: reads the state in console.js and never changes it.
 const $ = (id) => document.getElementById(id);
 const make = (tag, properties = {}, ...children) => {
   const node = Object.assign(document.createElement(tag), properties);
@@ -103,7 +103,7 @@ function drawFinal() {
 function drawNothing() {
   const { done = 0, total = 0 } = progress?.ways[tab] ?? {};
   const [title, text] = unsent.length ? ["Saving", "Your last entries are kept on this device and sent as soon as the server answers."]
-    : total ? ["All done", `${done} of ${total} scored. What is left, if anything, lies on somebody else's screen.`]
+    : total ? ["All done", `${done} of ${total} scored. Anything left is open on another screen.`]
       : ["Nothing to score", tab === "robot" ? "Nothing is planned for the robot." : "Videos of attempts appear here as they are recorded."];
   $("nothing-title").textContent = title;
   $("nothing-text").textContent = text;
@@ -143,7 +143,7 @@ async function drawAgreement() {
     make("div", { className: "scroll" }, make("table", {},
       make("thead", {}, make("tr", {}, ...heads.map((head) => head.cloneNode(true)))),
       make("tbody", {}, ...pair.rows.map(line)))))));
-  const none = "No video was rated by two yet. When all is scored, the Videos tab offers what others have scored.";
+  const none = "No video was rated by two people yet. When all are scored, the Videos tab offers those that others have scored.";
   if (!pairs.length) $("pairs").append(make("p", { className: "none", textContent: none }));
 }
 
@@ -156,7 +156,7 @@ function toast(text, bad = false) {
   fading = setTimeout(() => { $("toast").hidden = true; }, bad ? 8000 : 4000);
 }
 
-// Theme: the system's until somebody chooses.
+// Theme: the system's unless the user chooses one.
 const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
 const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 const label = () => {

@@ -1,5 +1,5 @@
 "use strict";
-// What an operator watches: the recorded video with keys for it, or the robot's camera with a stopwatch.
+// The player: the recorded video with its keys, or the robot's camera with a stopwatch.
 const player = (() => {
   const $ = (id) => document.getElementById(id);
   const video = $("video"), seek = $("seek"), live = $("live"), blank = $("blank");
@@ -7,7 +7,7 @@ const player = (() => {
   const clockText = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
   let shown = null, started = null, stopped = 0, onStop = () => {}, picture = 0;
 
-  // Videos of `holdfast evaluate` carry the automatic scorer's ticks at the right: cut off, or nobody judges freely.
+  // Videos of `holdfast evaluate` show the automatic scorer's ticks at the right; crop them, or they bias the operator.
   video.addEventListener("loadedmetadata", () => {
     const panel = shown?.panel && video.videoWidth > shown.panel ? shown.panel : 0, wide = video.videoWidth - panel;
     $("frame").style.setProperty("--shape", wide / video.videoHeight);
@@ -37,7 +37,7 @@ const player = (() => {
   const elapsed = () => (started === null ? stopped : (performance.now() - started) / 1000);
   setInterval(() => { if (started !== null) $("elapsed").textContent = clockText(elapsed()); }, 200);
 
-  // The rollout loop writes a picture every now and then; an old one is no live view, and the server does not send it.
+  // The rollout loop writes a picture from time to time; the server does not send an old one.
   const look = async () => {
     let wait = 1000;
     if (shown?.way === "robot" && !document.hidden) {

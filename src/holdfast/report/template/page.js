@@ -1,5 +1,5 @@
 "use strict";
-// Theme: the system's until the reader chooses.
+// Theme: the system's unless the reader chooses one.
 const root = document.documentElement, button = document.getElementById("theme");
 const dark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 const remember = (value) => { try { localStorage.setItem("holdfast-theme", value); } catch { /* not kept, still shown */ } };
@@ -11,7 +11,7 @@ button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" :
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
 label();
 
-// What a cell has to say appears beside it, on hover and on focus, and stays with it when the page scrolls.
+// A cell's details appear beside it on hover and focus, and move with it when the page scrolls.
 const tip = document.getElementById("tip");
 let told = null;
 const hide = () => { told = null; tip.hidden = true; };
@@ -35,7 +35,7 @@ document.addEventListener("focusin", show);
 document.addEventListener("scroll", place, true);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
-// One stop of the tab key per table; the arrows walk its cells.
+// One tab stop per table; the arrow keys move between its cells.
 for (const grid of document.querySelectorAll("[role=grid]")) {
   const rows = [...grid.tBodies[0].rows].map((row) => [...row.querySelectorAll("td")]);
   for (const cell of rows.flat()) cell.tabIndex = -1;
@@ -53,5 +53,5 @@ for (const grid of document.querySelectorAll("[role=grid]")) {
   });
 }
 
-// Paper cannot be unfolded.
+// Open all details before printing.
 addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.deep)")) part.open = true; });

@@ -1,4 +1,4 @@
-"""The playground: one compiled cell with the pool of toys, set up anew for every seed."""
+"""The playground: one compiled cell with the pool of toys, set up again for every seed."""
 
 from __future__ import annotations
 
