@@ -1,1 +1,1 @@
-"""What every part of Holdfast stands on: errors, records, files that survive a kill, progress, processes."""
+"""Shared basics: errors, records, files that survive a kill, progress, processes."""

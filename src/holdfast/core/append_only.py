@@ -1,7 +1,7 @@
-"""An SQLite file to which rows are added and never changed; what was reported as written stays written.
+"""An append-only SQLite file: rows are added and never changed.
 
-It is in WAL mode with synchronous=FULL: a row whose writing has returned survives a kill and a power cut, and several
-processes may write. The schema's triggers refuse UPDATE and DELETE from whatever program.
+It is in WAL mode with synchronous=FULL: once a write has returned, the row survives a kill and a power cut, and several
+processes may write. The schema's triggers refuse UPDATE and DELETE from any program.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _PATIENCE = 60.0  # seconds to wait for another writer
 
 
 class AppendOnlyFile:
-    """The open file. `explained` turns SQLite's errors into ours; `writing` is one transaction."""
+    """The open file. `explained` turns SQLite's errors into HoldfastErrors; `writing` is one transaction."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
-        """Open the file, and make its tables where there are none."""
+        """Open the file, and create its tables if there are none."""
         self._path, self._schema, self._known = path, schema, version
         with self.explained():
-            # Autocommit: transactions are begun and ended by name, where they are needed.
+            # Autocommit: transactions are explicit, where they are needed.
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
             self._begin()
         self.file.row_factory = sqlite3.Row
@@ -44,7 +44,7 @@ class AppendOnlyFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction: what was looked up in it still holds when the row is written."""
+        """One transaction: what was read in it still holds when the row is written."""
         self.file.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -55,19 +55,20 @@ class AppendOnlyFile:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say what SQLite's errors mean for the user."""
+        """Turn SQLite's errors into messages for the user."""
         try:
             yield
         except sqlite3.Error as error:
             raise HoldfastError(
-                f"{self._path} cannot be used: {error}. Is its folder there and writable, and the disk not full?"
+                f"{self._path} cannot be used: {error}. Check that its folder exists and is writable, and that the disk "
+                "is not full."
             ) from error
 
     def _begin(self) -> None:
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
-        self.file.execute("PRAGMA foreign_keys = ON")  # a correction names a row that exists
+        self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
         found = self._version()
         if found == 0:
             self._create()
@@ -77,7 +78,7 @@ class AppendOnlyFile:
             )
 
     def _create(self) -> None:
-        with self.writing():  # of two processes one makes the tables, the other finds them made
+        with self.writing():  # of two processes only one creates the tables
             if self._version() == 0:
                 for statement in _statements(self._schema):
                     self.file.execute(statement)
@@ -88,7 +89,7 @@ class AppendOnlyFile:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Single statements of a script: `executescript` would end the transaction it runs in."""
+    """The statements of a script, one by one: `executescript` would end the transaction it runs in."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

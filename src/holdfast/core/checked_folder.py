@@ -1,4 +1,4 @@
-"""Folders that are complete or not there: written under another name, hashed, synced, renamed; verified before use."""
+"""Folders that are complete or absent: written under another name, hashed, synced, renamed; verified before use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MANIFEST = "manifest.json"
 
 
 class Writers(Protocol):
-    """Processes that write one folder together. What must happen once, the first one does."""
+    """Processes that write one folder together. What must happen only once is done by the first."""
 
     @property
     def first(self) -> bool:
         """Whether this process is the first."""
 
     def together(self) -> AbstractContextManager[None]:
-        """A block that no process leaves before all have; an error in one is raised in all."""
+        """A block that no process leaves before all have finished it; an error in one is raised in all."""
 
 
 class _OneWriter:
@@ -36,13 +36,13 @@ class _OneWriter:
 
 
 def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: Writers | None = None) -> None:
-    """Let `fill` write into a temporary folder, then make it appear as `folder` in one step.
+    """Let `fill` write into a temporary folder, then rename it to `folder`.
 
     Args:
-        folder: Where the checkpoint is to be.
+        folder: Final path of the checkpoint.
         fill: Writes the files.
         needed: Bytes they will take, if known; checked against the free space first.
-        writers: All of them call `fill`; the first does the rest. None: this process is alone.
+        writers: All of them call `fill`; the first does the rest. None: only this process.
     """
     writers = writers or _OneWriter()
     temporary = folder.with_name(f".writing-{folder.name}")
@@ -67,7 +67,7 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
 
 
 def verify(folder: Path) -> str | None:
-    """Say what is wrong with a checkpoint, or None when every file is there with the bytes that were written."""
+    """Describe what is wrong with a checkpoint; None if every file exists with the bytes that were written."""
     try:
         manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
         for name, digest in manifest.items():
@@ -81,12 +81,12 @@ def verify(folder: Path) -> str | None:
 
 
 def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
-    """The newest sound `step-*` checkpoint below `folder`; damaged ones are named and passed over."""
+    """The newest intact `step-*` checkpoint in `folder`; damaged ones are reported and skipped."""
     for candidate in sorted(folder.glob("step-*"), reverse=True):
         problem = verify(candidate)
         if problem is None:
             return candidate
-        say(f"Checkpoint {candidate} is damaged: {problem}. Going back to what was saved before it.")
+        say(f"Checkpoint {candidate} is damaged: {problem}. Going back to the one saved before it.")
     return None
 
 
@@ -96,7 +96,7 @@ def step(folder: Path) -> int:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints, and what kills left half-written."""
+    """Delete all but the newest `keep` checkpoints, and folders that a kill left half-written."""
     for old in [*sorted(folder.glob("step-*"))[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -128,8 +128,8 @@ def _write_manifest(folder: Path) -> None:
 
 
 def _replace(new: Path, folder: Path) -> None:
-    # A folder cannot be renamed over another: the old one steps aside first. A kill in between leaves none,
-    # which costs the steps since the checkpoint before, never their result.
+    # A folder cannot be renamed over another, so the old one is moved away first. A kill in between leaves none:
+    # the steps since the checkpoint before are then repeated, with the same result.
     old = folder.with_name(f".old-{folder.name}")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
@@ -148,6 +148,6 @@ def _sync(path: Path) -> None:
 
 
 def _means_full(error: Exception) -> bool:
-    # safetensors reports a full disk in an error of its own, with the number only in the text.
+    # safetensors reports a full disk with its own error type and the errno only in the text.
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "errno", None) in full or "No space left" in str(error) or "os error 28" in str(error)

@@ -1,4 +1,4 @@
-"""Time as something that can be handed in, so that tests of deadlines do not depend on how busy the machine is."""
+"""Clocks that can be injected, so that tests of deadlines do not depend on how busy the machine is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Seconds since some fixed moment, and a way to wait."""
+    """Seconds since a fixed moment, and a way to wait."""
 
     def now(self) -> float:
         """Seconds since the clock's zero."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class SteadyClock:
-    """Never jumps: for pauses and deadlines."""
+    """Monotonic time, for pauses and deadlines."""
 
     def now(self) -> float:
         """Seconds since the machine started."""
@@ -29,7 +29,7 @@ class SteadyClock:
 
 
 class UnixClock:
-    """The time of day: for comparisons with time stamps."""
+    """Wall-clock time, for comparison with timestamps."""
 
     def now(self) -> float:
         """Seconds since 1970."""

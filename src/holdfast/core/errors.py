@@ -1,4 +1,4 @@
-"""The one error a user sees: what is wrong, what would be right, what to do next."""
+"""The error shown to users: what is wrong, what would be right, what to do next."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -6,14 +6,14 @@ from typing import Any, get_args
 
 
 class HoldfastError(Exception):
-    """A mistake in what the user gave, or a state of the machine the user must mend.
+    """A mistake in the user's input, or a state of the machine that the user must fix.
 
-    The command line prints it without a traceback and leaves with exit code 2.
+    The command line prints it without a traceback and exits with code 2.
     """
 
 
 def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:
-    """Build the error for a name that is not one of `valid`, with the closest one suggested."""
+    """Build the error for a name that is not one of `valid`, with the closest one as a suggestion."""
     names = [str(v) for v in valid]
     close = get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -21,12 +21,12 @@ def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:
 
 
 def require(ok: bool, flag: str, value: object, wanted: str) -> None:
-    """Refuse the value of a flag that is not what is wanted."""
+    """Raise an error if the value of a flag is not valid."""
     if not ok:
         raise HoldfastError(f"--{flag} must be {wanted}, got {value}.")
 
 
 def require_choice(flag: str, value: object, choices: Any) -> None:
-    """Refuse the value of a flag that is none of a `Literal`'s."""
+    """Raise an error if the value of a flag is not one of a `Literal`'s."""
     if value not in get_args(choices):
         raise unknown(f"--{flag}", value, get_args(choices))

@@ -1,4 +1,4 @@
-"""Small files that a kill leaves whole: the old one or the new one."""
+"""Atomic writes of small files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
+    """Write a small file atomically: a kill leaves the old content or the new, never a mixture."""
     temporary = path.with_name(f".{path.name}.writing")
     with temporary.open("w") as file:
         file.write(text)

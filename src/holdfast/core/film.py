@@ -1,4 +1,4 @@
-"""Pictures into an MP4 that every browser plays."""
+"""Writes pictures to an MP4 file that every browser plays."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 
-_LINGER = 1.0  # seconds for which the last picture stays
+_LINGER = 1.0  # seconds the last picture is held
 
 
 class Film:
-    """A video in the making; it gets its name when it is whole."""
+    """A video being written; the file gets its name when it is complete."""
 
     def __init__(self, path: Path, rate: int, quality: int = 20) -> None:
-        """Begin a video.
+        """Start a video.
 
         Args:
             path: File to write.
             rate: Pictures per second.
-            quality: H.264's constant rate factor: 18 looks like the original, 30 is a third of the size.
+            quality: H.264 constant rate factor: 18 looks like the original, 30 is a third of the size.
         """
         import av
 
@@ -43,7 +43,7 @@ class Film:
             self._writing.unlink()
 
     def add(self, picture: np.ndarray) -> None:
-        """Append a picture (height, width, 3), all of one even size."""
+        """Append a picture (height, width, 3). All must have the same size, with even sides."""
         import av
 
         self._stream.height, self._stream.width = picture.shape[:2]
@@ -51,7 +51,7 @@ class Film:
         self._container.mux(self._stream.encode(self._last))
 
     def close(self) -> None:
-        """Let the last picture linger, and finish the file."""
+        """Hold the last picture for a while and finish the file."""
         import av
 
         last = self._last.to_ndarray(format="rgb24")

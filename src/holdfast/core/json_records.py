@@ -1,7 +1,7 @@
 """Frozen dataclasses as JSON: written field by field, and read back strictly.
 
-Reading refuses what a class does not declare: a missing or unknown key, text where a number belongs, another word than
-the ones a `Literal` lists. The error names the file, the field and the value.
+Reading refuses what does not match the class: a missing or unknown key, text instead of a number, a value that a
+`Literal` does not list. The error names the file, the field and the value.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def to_json(record: Any) -> Any:
 
 
 def from_json[T](cls: type[T], content: Any, what: str) -> T:
-    """The record that `to_json` made `content` of; `what` names its origin in errors."""
+    """Inverse of `to_json`; `what` names the origin of `content` in errors."""
     from pydantic import ValidationError
 
     model = _model(cast("Any", cls))
     try:
         found: T = model.model_validate_json(json.dumps({"record": content})).record
     except ValidationError as error:
-        raise HoldfastError(f"{what} cannot be used: {_said(error.errors()[0])}.") from None
+        raise HoldfastError(f"{what} cannot be used: {_describe(error.errors()[0])}.") from None
     except HoldfastError as error:  # the record's own checks
         raise HoldfastError(f"{what} cannot be used: {error}") from None
     return found
@@ -54,14 +54,14 @@ def read_content(file: Path) -> Any:
 
 @cache
 def _model(cls: Any) -> Any:
-    # Imported when first needed: pydantic takes 50 ms, which `holdfast --help` should not wait for. A model around the
-    # dataclass carries the settings, which pydantic hands down to every dataclass inside.
+    # Imported when first needed: pydantic takes 50 ms, too long for `holdfast --help`. The dataclass is wrapped in a
+    # model because pydantic applies a model's settings to every dataclass inside it.
     from pydantic import ConfigDict, create_model
 
     return create_model(cls.__name__, __config__=ConfigDict(extra="forbid", strict=True), record=(cls, ...))
 
 
-def _said(error: Any) -> str:
+def _describe(error: Any) -> str:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"][1:]).lstrip(".")
     if error["type"] == "missing":
         return f"{place} is missing"

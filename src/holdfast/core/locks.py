@@ -1,4 +1,4 @@
-"""Locks between processes, each held by a file. A lock goes with its process, however that ends."""
+"""File locks between processes. A lock is released when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from filelock import FileLock
 
 
 def file_lock(path: Path) -> FileLock:
-    """A lock that is not taken yet; whoever takes it has the file's folder made.
+    """A lock that is not acquired yet; acquiring it creates the file's folder.
 
-    A file that is deleted while others wait for it counts no more: they take the lock on the file that is there then.
+    If the file is deleted while other processes wait for it, they lock the file that replaces it.
     """
-    # On a file system without flock, filelock would fall back to a file that outlives a killed process: never do that.
+    # On a file system without flock, filelock would fall back to a lock file that outlives a killed process.
     return FileLock(path, fallback_to_soft=False)

@@ -1,4 +1,4 @@
-"""What a robot sees, and what a policy is asked about it."""
+"""A robot's observation, and the question that a policy answers with actions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Question:
-    """What a policy is asked: the task, one observation, and which question of which attempt it is.
+    """A request for actions: the task, one observation, and the question's place in its attempt.
 
-    `seed` is that of the attempt's randomness, `number` counts the attempt's questions from 0; both decide the noise of
-    the answer.
+    `seed` is the attempt's random seed, `number` counts the attempt's questions from 0; both determine the noise of the
+    answer.
     """
 
     task: Task

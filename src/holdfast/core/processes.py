@@ -1,4 +1,4 @@
-"""What every worker process owes the one that started it."""
+"""Worker processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multiprocessing import parent_process
 
 
 def end_with_parent() -> None:
-    """Whoever is killed cannot tell its worker processes to stop; with this they notice by themselves."""
+    """Exit when the parent process ends: a parent that is killed cannot stop its workers."""
     parent = parent_process()
     assert parent is not None
 

@@ -1,4 +1,4 @@
-"""The one progress bar: what is done, how long it took, how long it will take, and a note."""
+"""The progress bar of all commands: count, elapsed and remaining time, and a note."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import (
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar whose tasks need the field `note`; silent where there is no terminal."""
+    """A bar whose tasks need the field `note`; hidden if there is no terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Frozen records that cross module borders. They hold values and check them; they do no work."""
+"""Frozen records shared between modules. They hold and check values, nothing more."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Task:
             raise HoldfastError(f"Task {self.name!r} must name each arm it uses once, got {list(self.arms)}.")
         names = [m.name for m in self.milestones]
         if len(set(names)) != len(names):
-            raise HoldfastError(f"Task {self.name!r} has two milestones of one name: {names}.")
+            raise HoldfastError(f"Task {self.name!r} has two milestones with the same name: {names}.")
         for position, milestone in enumerate(self.milestones):
             late = [n for n in milestone.needs if n not in names[:position]]
             if late:
                 raise HoldfastError(
-                    f"Milestone {milestone.name!r} of task {self.name!r} needs {late}, not earlier milestones of it."
+                    f"Milestone {milestone.name!r} of task {self.name!r} needs {late}, not earlier milestones."
                 )
         for penalty in self.penalties:
             if penalty.value <= 0 or penalty.most < 1:
@@ -70,11 +70,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Mapping:
-    """How a dataset is to be seen where it differs from the run's schema; written down, never guessed.
+    """How a dataset maps to the run's schema where they differ; set by the user, never guessed.
 
-    `cameras` names every camera of the run with the dataset's camera that it is, or with `black 480x640` for a camera
-    that the dataset lacks. `dimensions` lists the dataset's dimensions in the order of the run's. `fps` is the run's
-    frame rate, of which the dataset's must be a whole multiple: the frames in between are left out.
+    `cameras` maps every camera of the run to one of the dataset, or to `black 480x640` if the dataset lacks it.
+    `dimensions` lists the dataset's dimensions in the run's order. `fps` is the run's frame rate; the dataset's must be
+    a whole multiple of it, and the frames in between are dropped.
     """
 
     cameras: dict[str, str] = field(default_factory=dict)
@@ -91,22 +91,22 @@ class Mapping:
             raise HoldfastError(f"'fps' must be above 0, got {self.fps:g}.")
 
     def __str__(self) -> str:
-        """In words, for a person."""
-        said = [f"{name} is {key if black(key) else repr(key)}" for name, key in self.cameras.items()]
-        said += [f"dimensions in the order {', '.join(self.dimensions)}"] if self.dimensions else []
-        said += [f"{self.fps:g} frames per second"] if self.fps else []
-        return "; ".join(said)
+        """The mapping as readable text."""
+        parts = [f"{name} is {key if black(key) else repr(key)}" for name, key in self.cameras.items()]
+        parts += [f"dimensions in the order {', '.join(self.dimensions)}"] if self.dimensions else []
+        parts += [f"{self.fps:g} frames per second"] if self.fps else []
+        return "; ".join(parts)
 
 
 def black(key: str) -> tuple[int, int] | None:
-    """Height and width of a camera that is not there, written `black 480x640`; None for the name of a real one."""
+    """Height and width of a missing camera, written `black 480x640`; None for the name of a real one."""
     found = re.fullmatch(r"black (\d+)x(\d+)", key)
     return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)
 class StreamTask:
-    """A task of a stream together with where its demonstrations lie (a folder or a hub id) and how they are seen."""
+    """A task of a stream, its dataset (a folder or a hub id), and how the dataset is mapped."""
 
     task: Task
     dataset: str
@@ -137,7 +137,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stretch of training: what it learns, for how long, from which weights, with how much replay."""
+    """One stage of training: what it learns, for how long, from which weights, with how much replay."""
 
     number: int  # from 1
     name: str
@@ -154,9 +154,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class Reached:
-    """What an episode has reached, as its judge saw it; the rubric turns it into a score.
+    """What an episode has reached, according to its judge; the rubric turns it into a score.
 
-    `final` says whether the task's final condition holds. Where a task has no milestones it is plain success.
+    `final` says whether the task's final condition holds. For a task without milestones it is plain success.
     """
 
     milestones: tuple[str, ...] = ()
@@ -166,10 +166,10 @@ class Reached:
 
 @dataclass(frozen=True)
 class TrialProtocol:
-    """How a trial was made: trials of one cell must agree in it, else their mean says nothing.
+    """How a trial was run. Trials of one cell must have the same protocol, otherwise their mean is meaningless.
 
-    `horizon` steps of every chunk are carried out, the next chunk is asked for `ahead` steps before they are over, and
-    with `limits` every command passes the robot's limits first.
+    `horizon` steps of every chunk are executed, the next chunk is requested `ahead` steps before they run out, and with
+    `limits` every command passes the robot's limits first.
     """
 
     horizon: int
@@ -177,21 +177,21 @@ class TrialProtocol:
     limits: bool = False
 
     def __str__(self) -> str:
-        """In words, and as trials are written."""
+        """The protocol as readable text, which is also how trials store it."""
         asked = f", asked {self.ahead} ahead" if self.limits or self.ahead else ""
         return f"{'rolled out, ' if self.limits else ''}horizon {self.horizon}{asked}"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One attempt at a task by one checkpoint, whoever judged it.
+    """One attempt at a task by one checkpoint, judged by an arena or an operator.
 
-    `source` says who did: an arena's name ("twin"), where `seed` and `level` name the layout, or "operator", with the
-    operator's name.
-    `times` holds the seconds from the start after which a milestone was first reached, also where it was lost again.
+    `source` is the judge: an arena's name ("twin"), with the layout in `seed` and `level`, or "operator", with the name
+    in `operator`.
+    `times` holds when each milestone was first reached, in seconds from the start, even if it was lost again.
     `weights` and `normalization` are hashes of the policy's weights and of the space it acted in; `video` is a path
-    relative to the run's folder; `when` is in Unix time. A trial that is not `valid` (a cable came loose) never counts.
-    `protocol` is None where nobody can say: on a robot that was driven by other means, or by hand.
+    relative to the run's folder; `when` is in Unix time. An invalid trial (a cable came loose) never counts.
+    `protocol` is None where it is unknown: the robot was driven by other software or by hand.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""Methods of continual learning: `method.py` is what a method can decide, every other file is one method."""
+"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep, the rest methods."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ METHODS: dict[str, type[Method]] = {
 
 
 def method_class(name: str) -> type[Method]:
-    """The method of a name."""
+    """The class of the method with this name."""
     if name not in METHODS:
         raise unknown("--method", name, METHODS)
     return METHODS[name]
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> Method:
-    """A method with its options, given as their values or as the text of flags."""
+    """A method with its options, given as values or as the text of flags."""
     kind = method_class(name)
     valid = [item.name for item in fields(kind)]
     for option in options:

@@ -1,4 +1,4 @@
-"""Experience replay: one task after the other, with kept episodes in between."""
+"""Experience replay: one task after the other, with kept episodes mixed in."""
 
 from __future__ import annotations
 

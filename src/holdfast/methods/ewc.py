@@ -1,4 +1,4 @@
-"""Elastic weight consolidation: weights that mattered to earlier tasks are held where they were.
+"""Elastic weight consolidation: weights important to earlier tasks are held near their values.
 
 Kirkpatrick et al. 2017 (https://arxiv.org/abs/1612.00796), in the online form of Schwarz et al. 2018
 (https://arxiv.org/abs/1805.06370): one Fisher diagonal for all tasks so far, one anchor, so the size does not grow.
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ewc(Method):
-    """Elastic weight consolidation: one task after the other, changes of important weights are punished.
+    """Elastic weight consolidation: one task after the other, with a penalty on changes of important weights.
 
     After each stage F becomes decay * F + F_new, and the weights w become the anchor w*. Later stages add
     strength / 2 * sum(F * (w - w*)^2) to the loss. F_new is the mean square of the loss's gradient, sample by sample
     over the stage's own data, at the weights that are saved.
     """
 
-    # How much a change of important weights costs. Gradients of a loss that is a mean over many numbers are small, and
-    # their squares smaller, so it takes thousands.
+    # Weight of the penalty. The loss is a mean over many numbers, so its gradients are small and their squares smaller:
+    # useful values are in the thousands.
     strength: float = 10_000.0
-    # What is left of the importance for earlier tasks after each stage.
+    # Factor on the importance for earlier tasks after each stage.
     decay: float = 0.9
-    # Samples of a stage that its importance is measured on.
+    # Samples per stage on which importance is measured.
     samples: int = 256
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Ewc(Method):
         for loss in losses(self.samples):
             gradients = torch.autograd.grad(loss.total, list(weights.values()), allow_unused=True)
             for total, gradient in zip(fisher.values(), gradients, strict=True):
-                if gradient is not None:  # a weight without use
+                if gradient is not None:  # an unused weight
                     total.addcmul_(gradient, gradient, value=1 / self.samples)
         if kept is not None:
             for name, before in _part(kept, "fisher").items():

@@ -14,5 +14,5 @@ class Finetune(Method):
     arrangement = "alone"
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """One stage per task, none of which knows another."""
+        """One stage per task, independent of the others."""
         return tuple(Stage(i + 1, name, (i,), steps[i], start="base") for i, name in enumerate(stream.names))

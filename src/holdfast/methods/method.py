@@ -1,6 +1,6 @@
-"""What a method of continual learning can decide. Every hook has a default, so a method is only what it changes.
+"""The interface of continual-learning methods. Every hook has a default, so a method overrides only what it changes.
 
-Light to import: `--help`, plans and reports ask methods, and none of them needs torch.
+Light to import: `--help`, plans and reports use methods without torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.methods.state import MethodState
     from holdfast.policies.adapter import Loss
 
-# How the stages of a run stand in its matrix. stream: one after the other, a row each; together: one stage that knows
+# How the stages of a run map to its matrix. stream: one after the other, a row each; together: one stage that knows
 # all tasks, like the last row of a stream; alone: each task by itself, a baseline for the others.
 Arrangement = Literal["stream", "together", "alone"]
 
@@ -45,9 +45,9 @@ class Method:
 
     @property
     def needs_whole_policy(self) -> bool:
-        """Whether --parallel=fsdp, which leaves every rank a part of each weight, is refused.
+        """Whether the method needs whole weights, which --parallel=fsdp does not leave on any rank.
 
-        So it is for all methods that add to the loss or keep something, because both are given the policy.
+        This holds for all methods that add to the loss or keep something, because both hooks are given the policy.
         """
         return (type(self).extra_loss, type(self).keep) != (Method.extra_loss, Method.keep)
 
@@ -68,9 +68,9 @@ class Method:
         )
 
     def replayed_rows(self, stage: Stage, step: int, batch_size: int, replay: ReplayConfig, seed: int) -> int:
-        """How many rows of a step's batch are kept episodes': none, all of them, or some.
+        """How many rows of a step's batch come from kept episodes: none, some or all.
 
-        It must depend on nothing but its arguments: every rank asks for itself, and so does a run that goes on.
+        It must depend only on its arguments: every rank calls it, and so does a run that is resumed.
         """
         place = seed, stage.number, step, stage.steps
         return replayed_rows(*place, stage.frequency, batch_size, replay.mix, replay.coin)
@@ -87,7 +87,7 @@ class Method:
             batch: The preprocessed batch, tensors only.
             loss: The policy's loss of it.
             policy: The network; its weights are `policy.named_parameters()`.
-            kept: What `keep` returned at the end of the stage before; None in the first stage.
+            kept: What `keep` returned at the end of the previous stage; None in the first.
         """
         return None
 
@@ -96,12 +96,12 @@ class Method:
     ) -> MethodState | None:
         """What to keep at the end of a stage, in its checkpoint; None keeps nothing.
 
-        A run that was killed here calls it again, so it must depend on nothing but its arguments.
+        A run that was killed here calls it again, so it must depend only on its arguments.
 
         Args:
             policy: The network with the weights that are about to be saved.
-            losses: Gives the losses, with their gradients, of so many samples of the stage's own data, one by one.
-            kept: What was kept at the end of the stage before.
+            losses: Yields the losses, with gradients, of the given number of samples of the stage's data, one by one.
+            kept: What was kept at the end of the previous stage.
         """
         return None
 

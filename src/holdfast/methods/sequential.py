@@ -6,4 +6,4 @@ from holdfast.methods.method import Method
 
 
 class Sequential(Method):
-    """One task after the other with nothing kept: the way to forget."""
+    """One task after the other with nothing kept: the baseline that forgets."""

@@ -35,7 +35,7 @@ class MethodState:
         (folder / VALUES).write_text(json.dumps(self.values, indent=1))
 
     def check(self, shapes: dict[str, tuple[int, ...]], origin: object) -> None:
-        """Refuse tensors whose names or shapes are not exactly these."""
+        """Raise an error unless the tensors have exactly these names and shapes."""
         found = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         missing = [name for name in shapes if name not in found]
         unexpected = [name for name in found if name not in shapes]
@@ -47,7 +47,7 @@ class MethodState:
 
 
 def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) -> MethodState | None:
-    """Read what a method kept in a checkpoint, tensors on the device; None where it kept nothing and need not have."""
+    """Read what a method kept in a checkpoint, tensors on the device; None if it keeps nothing."""
     from safetensors.torch import load_file
 
     if not (folder / VALUES).exists() and not shapes:

@@ -1,1 +1,1 @@
-"""Training on a stream: `engine.py` tells the story, the other files are its parts."""
+"""Training on a stream: start reading at `engine.py`, the other files are its parts."""

@@ -1,4 +1,4 @@
-"""Everything `holdfast train` can be told. Fields are checked where they are declared, before any work starts."""
+"""All settings of `holdfast train`. They are checked where they are declared, before any work starts."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class OptimConfig:
     clip: float = 1.0
     # Decay of the moving average that is evaluated, saved and passed to the next stage; 0 switches it off.
     ema: float = 0.998
-    # Micro-batches a batch is cut into when it does not fit, each with noise of its own. Ranks share them, so the same
-    # number trains alike on any number of ranks that divides it. Empty takes one per rank, or what the run began with.
+    # Micro-batches per batch, for batches that do not fit into memory. Ranks share them, so the same number gives the
+    # same training on any number of ranks that divides it. Empty: one per rank, or what the run was started with.
     accumulate: int | None = None
     # auto: bf16 compute on a GPU, fp32 elsewhere; weights are always kept in fp32.
     precision: Precision = "auto"
@@ -58,7 +58,7 @@ class OptimConfig:
 
     @property
     def micro_batches(self) -> int:
-        """Into how many a batch is cut."""
+        """Micro-batches per batch."""
         return 1 if self.accumulate is None else self.accumulate
 
 
@@ -66,9 +66,9 @@ class OptimConfig:
 class CheckpointConfig:
     """How often progress is saved and how much of it is kept."""
 
-    # Steps between two saves; what a kill can cost.
+    # Steps between two saves: the most that a kill can lose.
     every: int = 500
-    # Progress checkpoints kept per stage; with 2, a damaged newest one falls back to the one before.
+    # Progress checkpoints kept per stage; with 2, a run can fall back if the newest is damaged.
     keep: int = 2
 
     def __post_init__(self) -> None:
@@ -95,11 +95,11 @@ class TrainConfig:
 
     # A stream of the catalog (single_arm, bimanual, heterogeneous) or a .toml file that lists your tasks.
     stream: str = ""
-    # What is done against forgetting: one of the methods below.
+    # Method against forgetting: one of those below.
     method: str = "er"
     # Filled from the --method.* flags, which belong to the method.
     method_options: dict[str, Any] = field(default_factory=dict)
-    # The run's folder. Running the same command again goes on where it stopped.
+    # The run's folder. Running the same command again continues where it stopped.
     output: str = ""
     # Folder that holds the datasets of a catalog stream, one per task.
     data_root: str = "data"
@@ -151,5 +151,5 @@ class TrainConfig:
 
     @property
     def folder(self) -> str:
-        """Where the run lives: `output`, or a name made of stream and method under runs/."""
+        """The run's folder: `output`, or a name made of stream and method under runs/."""
         return self.output or f"runs/{Path(self.stream).stem}-{self.method}"

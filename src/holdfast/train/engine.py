@@ -3,7 +3,7 @@
 A run is a folder. Every decision below depends only on the run's settings and on what the folder holds, never on
 what happened in memory before; so a run that is killed anywhere and started again ends with the same weights.
 
-Several ranks go through this story side by side. Each takes its part of every step; the first alone speaks and writes.
+Several ranks run this code side by side. Each takes its part of every step; only the first prints and writes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Setting:
 
     @property
     def method(self) -> Method:
-        """What is done against forgetting."""
+        """The method against forgetting."""
         return self.config.make_method()
 
 
@@ -98,7 +98,7 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
             if finished is None:
                 finished = train_stage(setting, stage, previous if stage.start == "previous" else None)
             if previous is not None and ranks.first:
-                # Kept until the next stage stood, in case the final checkpoint had been damaged on disk.
+                # Kept until the next stage was finished, in case the final checkpoint had been damaged on disk.
                 checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=0)
             previous = finished
         assert previous is not None
@@ -108,7 +108,7 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
 
 
 def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Checkpoint:
-    """Make everything ready, take the steps, and leave a finished checkpoint behind."""
+    """Prepare a stage, take its steps, and write its final checkpoint."""
     with setting.ranks.together():
         ready = prepare_stage(setting, stage, previous)
     take_steps(setting, stage, ready)
@@ -121,7 +121,7 @@ def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> 
 
 @dataclass(frozen=True)
 class Ready:
-    """A stage at its first step, or at the one where it was stopped."""
+    """A prepared stage, at its first step or at the one where it was stopped."""
 
     data: StageData
     agreed: dict[str, Any]  # what all datasets of the run have in common
@@ -133,14 +133,14 @@ class Ready:
 
 
 def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Ready:
-    """Open the data, start the policy, fix the spaces and check the ranges, and go to where the stage was stopped."""
+    """Open the data, start the policy, fix the spaces, check the ranges, and load what a stopped stage has saved."""
     config, console = setting.config, setting.console
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
     progress = setting.run.stage(stage).progress
     resumed = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
-    # After its last step a stage replays nothing more, and the run's copies may have shrunk already.
+    # After its last step a stage replays nothing, and the run's copies may have shrunk already.
     rest = replace(stage, frequency=0.0) if resumed and checkpoint.step(resumed) == stage.steps else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
@@ -191,7 +191,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
 
 
 def keep_episodes(setting: Setting, ready: Ready, probe: LossProbe) -> Buffer:
-    """Rank the episodes of the task just learned, and make room for the best of them in the buffer."""
+    """Rank the episodes of the task just learned, and keep the best of them in the buffer."""
     config, learned = setting.config, ready.data.new[-1]
     source, selection = learned.source, config.replay.selection
     scores = probe.episode_scores(ready.data.learning - 1) if SELECTIONS[selection].needs_scores else None
@@ -224,10 +224,10 @@ def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None)
 def settle_normalization(
     setting: Setting, adapter: Adapter, data: StageData, previous: Checkpoint | None
 ) -> Normalization:
-    """Fix the spaces of this stage and look at every new dimension in them, before any step is taken."""
+    """Fix the spaces of this stage and check every new task's values in them, before any step is taken."""
     config, layout = setting.config.norm, adapter.layout
     known = previous.normalization if previous else begin_normalization(config, data.new[0], layout)
-    with setting.ranks.leader_goes_first():  # what one measures the others recall
+    with setting.ranks.leader_goes_first():  # one rank measures, the others read its result
         normalization = extend(known, data, layout, config.floor, setting.config.cache.folder)
     for lesson in data.new:
         checked = check_ranges(lesson, layout, normalization.train(lesson.task.name))
@@ -247,17 +247,17 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
-    ledger = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
+    totals = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
     log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with StageProgress(setting.console, stage, config, state.step) as progress:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))
-            ledger.add(draw, batch["task_index"], *step(state, batch))
+            totals.add(draw, batch["task_index"], *step(state, batch))
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
                 with ranks.together():
-                    line = ledger.read(state.step, state.optimizer.param_groups[0]["lr"])
+                    line = totals.read(state.step, state.optimizer.param_groups[0]["lr"])
                 if log:
                     log.write(line)
                 progress.show(line)
@@ -270,14 +270,14 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
 
 
 def save_progress(folder: Path, state: TrainingState, keep: int, ranks: Ranks) -> None:
-    """Make what was trained so far survive a kill."""
+    """Save the training state, so that a kill does not lose it."""
     checkpoint.write(folder / f"step-{state.step:08d}", state.save, state.size, ranks)
     if ranks.first:
         checkpoint.prune(folder, keep)
 
 
 def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) -> None:
-    """Say plainly when a policy's own loss counts steps beyond an episode's end."""
+    """Warn if a policy's own loss counts steps beyond an episode's end."""
     masked = adapter.masks_padding(batch)
     setting.run.log.write("loss", policy=adapter.config.type, masks_padding=masked)
     if not masked:

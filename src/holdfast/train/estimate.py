@@ -37,18 +37,18 @@ class Estimate:
     seconds_per_step: float
     hours: float
     disk_bytes: int
-    cache_bytes: int  # at most, of the frame caches of all datasets that are here, built already or not
+    cache_bytes: int  # at most, for the frame caches of all local datasets, built already or not
 
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate:
-    """Build the policy, check one task's ranges, and time a few steps. Leaves nothing behind but statistics."""
+    """Build the policy, check one task's ranges, and time a few steps. Leaves only cached statistics behind."""
     stages = stages_of(config, stream)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunFolder(Path(scratch), lambda message: None)
         embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
         device = choose_device(config.device)
         setting = Setting(config, stream, run, embodiment, device, Console(quiet=True))
-        # Only one task: joint training is timed on it too, a batch costs the same whatever is in it.
+        # One task is enough, for joint training too: all batches cost the same.
         first = replace(stages[0], learns=(position,), steps=STEPS)
         data = open_stage(run, stream, first, config, embodiment, Buffer(config.replay.ratio))
         adapter = start_policy(setting, data, None)
@@ -56,7 +56,7 @@ def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate
         preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
         state = TrainingState(adapter.policy.train(), config.optim)
         step = Stepper(config, adapter, preprocess, None, 1, STEPS, device)
-        blank = blank_cache(data.new[0].source, adapter.resize)  # a step takes as long whatever it sees
+        blank = blank_cache(data.new[0].source, adapter.resize)  # images do not affect the time of a step
         batches = Batches(data.lessons, [blank], adapter.layout, device)
         times = []
         for _, _, batch in batches.iterate(build_sampler(config, first, data), 0):

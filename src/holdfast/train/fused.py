@@ -1,7 +1,7 @@
 """Clipping, AdamW and the moving average in one pass over memory, on a GPU.
 
-Done one after the other they read and write every weight's numbers three times, which for billions of weights takes as
-long as a tenth of the step's matrices. The arithmetic is that of torch's AdamW and of `Average`.
+As separate passes they read and write every weight's numbers three times, which for billions of weights takes a tenth
+of the time of the step's matrix products. The arithmetic is that of torch's AdamW and of `Average`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def update(
     follow: float,
     clip: float,
 ) -> torch.Tensor:
-    """Take AdamW's step with clipped gradients and let the average follow; returns the gradient's norm.
+    """Take AdamW's step with clipped gradients and update the average; returns the gradient's norm.
 
     Args:
-        optimizer: Its state is used and written as its own step would.
+        optimizer: Its state is read and written as in its own step.
         averages: The average of every weight that has one.
-        follow: The share of the way that averages move towards the weights.
+        follow: The fraction by which averages move towards the weights.
         clip: Largest global norm of the gradient.
     """
     learning = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
@@ -65,7 +65,7 @@ def update(
             if weight.grad is not None:
                 _launch(group, weight, optimizer.state[weight], averages.get(weight), coefficient, follow)
     still = [(averages[p], p) for p in averages if p.grad is None]
-    if still:  # no gradient, no step; the average follows all the same
+    if still:  # without a gradient there is no step, but the average still follows
         torch._foreach_lerp_([slow for slow, _ in still], [live for _, live in still], follow)
     return norm
 
@@ -90,12 +90,12 @@ def _launch(
 
 
 def _like(gradient: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """A gradient whose numbers lie in memory as the weight's do."""
+    """The gradient in the weight's memory layout."""
     return gradient if gradient.stride() == weight.stride() else torch.empty_like(weight).copy_(gradient)
 
 
 def _state(optimizer: torch.optim.AdamW, weight: torch.Tensor) -> dict[str, torch.Tensor]:
-    """AdamW's numbers of a weight, made as it makes them."""
+    """AdamW's state of a weight, initialized as AdamW does."""
     state: dict[str, torch.Tensor] = optimizer.state[weight]
     if not state:
         state["step"] = torch.zeros((), dtype=torch.float32, device=weight.device)
@@ -105,7 +105,7 @@ def _state(optimizer: torch.optim.AdamW, weight: torch.Tensor) -> dict[str, torc
 
 
 def worthwhile(parameters: Sequence[torch.Tensor]) -> bool:
-    """Whether the weights are many, and whole and plain on one GPU."""
+    """Whether there are many weights, all of them unsharded dense fp32 tensors on a GPU."""
     return sum(p.numel() for p in parameters) >= LARGE and all(
         type(p) is torch.nn.Parameter and p.is_cuda and p.dtype == torch.float32 and not p.is_sparse for p in parameters
     )

@@ -19,7 +19,7 @@ type Learned = tuple[Loss, list[torch.Tensor | None]]
 
 
 class GraphedLoss:
-    """Computes what `learn` computes, for whole batches."""
+    """Captures `learn` as a CUDA graph and replays it, for whole batches."""
 
     def __init__(self, weights: Sequence[torch.nn.Parameter]) -> None:
         self._weights = weights

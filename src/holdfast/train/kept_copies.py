@@ -1,4 +1,4 @@
-"""At the end of a stage of a run that copies what it keeps (--replay.store=copy)."""
+"""Copies of kept episodes at the end of a stage (--replay.store=copy)."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def copy_kept(
     buffer: Buffer,
     learned: Lesson,
 ) -> Buffer:
-    """Make the run independent of the dataset it has just learned, and say what that takes."""
-    memory = EpisodeStore(run.path)
+    """Make the run independent of the dataset it has just learned, and report the disk space."""
+    store = EpisodeStore(run.path)
     entries = {entry.task.name: entry for entry in stream.tasks}
 
     def fingerprint(kept: Kept, folder: Path) -> str:
         entry = replace(entries[kept.task], dataset=str(folder))
         return open_lesson(entry, config, embodiment, run).source.fingerprint
 
-    buffer = memory.settle(buffer, learned.source.raw, fingerprint)
-    copies, task = size(memory.folder), size(learned.source.root)
-    run.log.write("copies", bytes=copies, task_bytes=task, peak_bytes=memory.peak)
+    buffer = store.settle(buffer, learned.source.raw, fingerprint)
+    copies, task = size(store.folder), size(learned.source.root)
+    run.log.write("copies", bytes=copies, task_bytes=task, peak_bytes=store.peak)
     console.print(
         f"Copies of kept episodes: {copies / 2**20:.1f} MiB; with this task's dataset at most "
-        f"{memory.peak / 2**20:.1f} MiB. {learned.source.dataset} is not needed any more."
+        f"{store.peak / 2**20:.1f} MiB. {learned.source.dataset} is no longer needed."
     )
     return buffer
 
 
 def free_frames(config: TrainConfig, data: StageData) -> None:
-    """Delete a stage's cached frames: who keeps copies wants a bounded disk, and the next stage reads other ones."""
+    """Delete a stage's cached frames: such runs limit their disk space, and the next stage reads other frames."""
     for cache in data.caches:
-        with contextlib.suppress(HoldfastError, FileNotFoundError):  # another run checks it, or was first
+        with contextlib.suppress(HoldfastError, FileNotFoundError):  # in use by another run, or deleted already
             remove_cache(config.cache.folder, cache.spec.key)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the adapter imports LeRobot, which takes a quarter of a min
 
 
 class LossTotals:
-    """Sums of a stretch of steps. Reading it is the only time training waits for the device."""
+    """Sums since the last line of metrics. Only reading them makes training wait for the device."""
 
     def __init__(
         self, tasks: Sequence[str], names: Sequence[str], arms: Sequence[str], device: str, ranks: Ranks = ALONE
@@ -44,7 +44,7 @@ class LossTotals:
 
     @torch.no_grad()
     def add(self, draw: Draw, rows: torch.Tensor, losses: list[Loss], norm: torch.Tensor) -> None:
-        """Take in one step without waiting for it; `rows` are the draw's, as they lie on the device."""
+        """Add one step without waiting for it; `rows` are the draw's rows, on the device."""
         self._steps += 1
         self._replayed += draw.replayed > 0
         self._replayed_samples += draw.replayed

@@ -1,4 +1,4 @@
-"""The loss of a finished stage's policy on the stage's own data, for methods and selections that ask for it."""
+"""The loss of a finished stage's policy on the stage's own data, for methods and selections that need it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from holdfast.train.stage_data import StageData
 from holdfast.train.step import Stepper, step_seed
 
 NO_AUGMENTATION = AugmentConfig(shift=0, brightness=0, contrast=0, saturation=0)
-FRAMES = 8  # of an episode that its score is measured on
+FRAMES = 8  # per episode, on which its score is measured
 
 
 class LossProbe:
-    """Asks one process's whole policy, in evaluation mode and without augmentation.
+    """Computes losses in one process with the whole policy, in evaluation mode and without augmentation.
 
-    What is drawn depends on nothing but the seed and the stage, so a stage that is finished again asks for the same.
+    The samples depend only on the seed and the stage, so finishing a stage again gives the same losses.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LossProbe:
     def samples(self, count: int) -> Iterator[Loss]:
         """Losses, with gradients, of frames drawn equally from the tasks that the stage learned, one by one."""
         pools = [Pool(row, np.arange(len(lesson.source.state)), 1.0) for row, lesson in enumerate(self._data.new)]
-        # As a step of stage 0, which no run has: training draws other frames.
+        # Drawn as a step of stage 0, which no run has, so that training draws other frames.
         draw = Sampler(self._config.seed, 0, 1, count, tuple(pools)).draw(self._stage.number)
         with closing(self._batches()) as batches:
             for i in range(count):

@@ -33,7 +33,7 @@ def _groups(parameters: Any) -> list[dict[str, Any]]:
 
 
 def warmup_steps(config: OptimConfig, steps: int) -> int:
-    """Warmup of a stage: as asked for, but never more than a tenth of it."""
+    """Warmup steps of a stage: as configured, but at most a tenth of it."""
     return min(config.warmup, steps // 10)
 
 
@@ -60,7 +60,7 @@ class Average:
         self._slow = list(self.values.values())
 
     def pace(self, step: int) -> float:
-        """The share of the way it moves; early on more, so that short stages do not remember their start."""
+        """The fraction by which it moves; larger at first, so that short stages do not average in their start."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     @property
@@ -80,5 +80,5 @@ class Average:
 
 
 def _local(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Of sharded tensors each rank averages what it holds."""
+    """What this rank holds of sharded tensors."""
     return [local(tensor) for tensor in tensors]

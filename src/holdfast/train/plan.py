@@ -38,7 +38,7 @@ class PlannedStage:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What a run will do. An episode count that nobody knows yet is None."""
+    """What a run will do. An unknown episode count is None."""
 
     stream: str
     method: str
@@ -61,7 +61,7 @@ def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
 
 
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
-    """Tasks whose datasets a run still reads: those to be learned, and those replayed from where they lie."""
+    """Tasks whose datasets a run still reads: those to be learned, and those replayed from their datasets."""
     if config.make_method().replays and config.replay.store == "reference":
         return list(stream.tasks)
     files = RunPaths(Path(config.folder))
@@ -70,7 +70,7 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
 
 
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> TrainingPlan:
-    """Plan a run. With `look` the datasets' headers are read, later tasks' too; a real run must not do that."""
+    """Plan a run. With `look` all datasets' headers are read, including later tasks'; a real run must not do that."""
     stages = stages_of(config, stream)
     learned = _learned(config, stages) if look else {}
     sizes = {entry.task.name: _size(entry, look, learned) for entry in stream.tasks}
@@ -140,22 +140,22 @@ def _header(entry: StreamTask) -> Path:
 
 
 def _learned(config: TrainConfig, stages: tuple[Stage, ...]) -> dict[str, int]:
-    """Episodes of the tasks that a run has learned already: their datasets may be gone."""
+    """Episode counts of tasks that a run has learned already: their datasets may be gone."""
     sizes: dict[str, int] = {}
     for stage in stages:
         try:
             buffer = RunPaths(Path(config.folder)).stage(stage).checkpoint.buffer
         except HoldfastError:
-            break  # not finished, or damaged: the run itself will say so
+            break  # not finished, or damaged: the run itself will report it
         sizes |= {kept.task: kept.total for kept in buffer.tasks}
     return sizes
 
 
 def _note(entry: StreamTask, learned: dict[str, int]) -> str:
     if entry.task.name in learned:
-        return f"{entry.dataset} is not here; the run in hand has learned it, {learned[entry.task.name]} episodes."
+        return f"{entry.dataset} is not here; the run has learned it already, {learned[entry.task.name]} episodes."
     declared = entry.task.demonstrations
-    known = f"counting with the catalog's {declared} demonstrations." if declared else "its size is not known."
+    known = f"assuming the catalog's {declared} demonstrations." if declared else "its size is not known."
     return f"{entry.dataset} is not here; {known}"
 
 
@@ -171,7 +171,7 @@ def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int |
 
 
 def table(plan: TrainingPlan) -> Table:
-    """Render a plan for a person."""
+    """Render a plan as a table."""
     out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
     for heading in ("stage", "learns", "steps", "of them replay", "replayed samples", "episodes kept after it"):
         out.add_column(heading, justify="right" if heading in ("stage", "steps", "of them replay") else "left")

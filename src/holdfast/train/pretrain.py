@@ -1,6 +1,6 @@
-"""Trains a base policy on many short episodes held in memory; what a stream starts from, as pi0.5 is for the paper.
+"""Trains a base policy, from which streams start, on many short episodes in memory. (The paper starts from pi0.5.)
 
-Unlike a stage of a stream it has no buffer, no dataset and no resume: minutes on a GPU, by whoever makes the base.
+Unlike a stage of a stream it has no buffer, no dataset and no resume: it takes minutes on a GPU.
 """
 
 from __future__ import annotations
@@ -87,16 +87,16 @@ def pretrain(
     device: str,
     report: Callable[[int, float], None],
 ) -> None:
-    """Train a policy in place, ending with its averaged weights; `report` hears of the step and the mean loss."""
+    """Train a policy in place, ending with its averaged weights; `report` is called with the step and the mean loss."""
     preprocess = transforms.build_training(adapter.config, [space])
     state = TrainingState(adapter.policy.train(), config.optim)
-    # So small a network waits for its kernels to be launched rather than for the kernels.
+    # For such a small network, launching kernels takes longer than running them.
     loss_of = torch.compile(adapter.loss, dynamic=False) if device == "cuda" else adapter.loss
     rng = np.random.default_rng(config.seed)
     torch.manual_seed(config.seed)
     full_size = adapter.config.image_size
     recent: list[torch.Tensor] = []
-    told = time.monotonic()
+    reported = time.monotonic()
     while state.step < config.steps:
         batch = experience.batch(rng, config.batch_size, adapter.config.chunk_size)
         images = {key: batch[key] for key in batch if is_image(key)}
@@ -110,9 +110,9 @@ def pretrain(
         loss.backward()
         state.advance(config.optim.clip)
         recent.append(loss.detach())
-        if time.monotonic() - told > 5 or state.step == config.steps:
+        if time.monotonic() - reported > 5 or state.step == config.steps:
             report(state.step, float(torch.stack(recent).mean()))
-            recent, told = [], time.monotonic()
+            recent, reported = [], time.monotonic()
     adapter.config.image_size = full_size
     if state.average:
         state.average.write_to_model()

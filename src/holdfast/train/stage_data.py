@@ -1,4 +1,4 @@
-"""What a stage trains on: the new tasks' data, the kept episodes of the old ones, and the spaces they live in."""
+"""What a stage trains on: the new tasks' data, the kept episodes of the old ones, and their normalization spaces."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def open_stage(
     for entry in entries:
         if entry.mapping is not None:
             run.log.write("mapping", task=entry.task.name, dataset=entry.dataset, mapping=str(entry.mapping))
-            run.say(f"Dataset {entry.dataset} is seen through its mapping: {entry.mapping}.")
+            run.say(f"Dataset {entry.dataset} is read through its mapping: {entry.mapping}.")
     lessons += [open_kept(entry, buffer.of(entry.task.name), config, embodiment, run) for entry in kept]
     return StageData(tuple(lessons), len(entries), buffer)
 
@@ -78,16 +78,16 @@ def open_stage(
 def open_kept(
     entry: StreamTask, kept: Kept, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder
 ) -> Lesson:
-    """Open what is kept of a task: its dataset, or the run's own copy; either must be what it was."""
+    """Open what is kept of a task: its dataset, or the run's own copy; either must be unchanged."""
     if kept.copy is not None:
-        memory = EpisodeStore(run.path)
-        memory.check(kept)
-        entry = replace(entry, dataset=str(memory.place(kept)))
+        store = EpisodeStore(run.path)
+        store.check(kept)
+        entry = replace(entry, dataset=str(store.place(kept)))
     lesson = open_lesson(entry, config, embodiment, run)
     if lesson.source.fingerprint != (kept.copy or kept.fingerprint):
         raise HoldfastError(
             f"Dataset {lesson.source.dataset} of task {kept.task!r} or its mapping has changed since its stage; the "
-            "kept episodes would mean other demonstrations. Restore it, or start a new run with another --output."
+            "kept episodes would be other demonstrations. Restore it, or start a new run with another --output."
         )
     return lesson
 
@@ -124,7 +124,7 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
 def read_from_cache(
     run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console, ranks: Ranks
 ) -> StageData:
-    """Let a stage read nothing but the frame cache, numbers included; what is not cached yet is built now."""
+    """Make a stage read only from the frame cache, including states and actions; missing caches are built now."""
     lessons, caches = [], []
     for lesson in data.lessons:
         spec = ranks.ask(partial(_plan_frames, run, lesson, resize, config))
@@ -138,7 +138,7 @@ def read_from_cache(
 
 
 def _plan_frames(run: RunFolder, lesson: Lesson, resize: Resize | None, config: CacheConfig) -> Spec:
-    """What the cache of a task's frames holds, in the format that the run began with or else as suits the disk."""
+    """The spec of a task's frame cache, in the format that the run started with or else one that suits the disk."""
     wanted = replace(config, format=run.frame_format(lesson.task.name, config.format))
     return plan_cache(lesson.source, resize, wanted)
 
@@ -165,7 +165,7 @@ def check_schema(expected: dict[str, Any], lessons: Sequence[Lesson]) -> None:
 
 
 def _mapping_line(key: str, wanted: Any, source: Source) -> str:
-    """What to write under a [[task]] so that its dataset is seen as the run sees the others."""
+    """What to write under a [[task]] so that its dataset matches the run's schema."""
     if key == "fps":
         return f"fps = {wanted:g} (the dataset's {source.fps:g} must be a whole multiple of it)."
     if key == "state_names":
@@ -184,12 +184,12 @@ def _mapping_line(key: str, wanted: Any, source: Source) -> str:
 
 
 def begin_normalization(config: NormConfig, lesson: Lesson, layout: Layout) -> Normalization:
-    """What a run knows before it has measured anything: the embodiment's ranges, and statistics that were given."""
+    """The normalization before anything is measured: the embodiment's ranges, and statistics that were given."""
     declared = declared_space(lesson, layout)
     if config.strategy == "calibrated" and declared and not declared.complete:
         undeclared = [lesson.source.state_names[d] for d in np.flatnonzero(lesson.pairing.commands < 0)]
         raise HoldfastError(
-            "Strategy 'calibrated' takes every range from the embodiment, which says nothing of the state's "
+            "Strategy 'calibrated' takes every range from the embodiment, which declares none for the state's "
             f"{', '.join(undeclared)}. Choose --norm.strategy=frozen-first."
         )
     known = Normalization(config.strategy, calibrated=declared if declared and declared.complete else None)
@@ -201,7 +201,7 @@ def begin_normalization(config: NormConfig, lesson: Lesson, layout: Layout) -> N
 
 
 def declared_space(lesson: Lesson, layout: Layout) -> Space | None:
-    """The ranges that the embodiment declares; NaN for a state dimension it says nothing of."""
+    """The ranges that the embodiment declares; NaN for a state dimension it does not declare."""
     if lesson.embodiment is None:
         return None
     return calibrated_space(lesson.embodiment, layout.relative, layout.chunk, lesson.pairing.commands)
@@ -210,7 +210,7 @@ def declared_space(lesson: Lesson, layout: Layout) -> Space | None:
 def extend(
     normalization: Normalization, data: StageData, layout: Layout, floor: float, remember: Path
 ) -> Normalization:
-    """Measure the new tasks, or recall it from the folder `remember`; what earlier stages measured stays untouched."""
+    """Measure the new tasks, or read their statistics from the folder `remember`; earlier tasks' stay unchanged."""
     for lesson in data.new:
         measured = recall(lesson, layout, remember)
         space = _widened(measured, declared_space(lesson, layout), lesson.source, floor)

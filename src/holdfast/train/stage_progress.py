@@ -1,4 +1,4 @@
-"""What a person watching sees: a bar with the time left, or plain lines where there is no terminal."""
+"""The progress display of a stage: a bar with the time left, or plain lines if there is no terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must survive a kill inside a stage: live weights, their average, AdamW's moments, and the step."""
+"""The training state that a stage saves on the way: live weights, their average, AdamW's moments, and the step."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class TrainingState:
         self._ranks = ranks
 
     def advance(self, clip: float) -> torch.Tensor:
-        """Clip the gradients, take the optimizer's step and let the average follow; returns the gradient's norm."""
+        """Clip the gradients, take the optimizer's step and update the average; returns the gradient's norm."""
         weights = list(self.parameters.values())
         if weights[0].is_cuda:
-            from holdfast.train import fused  # Triton is only there where a GPU may be
+            from holdfast.train import fused  # Triton is only installed where there may be a GPU
 
             if fused.worthwhile(weights):
                 averages = self.average.by_weight if self.average else {}
@@ -54,7 +54,7 @@ class TrainingState:
         return sum(p.numel() * p.element_size() for p in self.parameters.values()) * copies
 
     def save(self, folder: Path) -> None:
-        """Write all that is needed to go on at `self.step`, on any number of ranks; each writes what only it has."""
+        """Write all that is needed to continue at `self.step`, on any number of ranks; each writes its own shards."""
         tensors = {f"buffer/{name}": b for name, b in self.policy.named_buffers()}
         for name, parameter in self.parameters.items():
             tensors[f"weight/{name}"] = parameter.detach()
@@ -71,7 +71,7 @@ class TrainingState:
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Inverse of `save`, whatever number of ranks saved."""
+        """Inverse of `save`, whatever the number of ranks was."""
         self.step = json.loads((folder / STEP).read_text())["step"]
         stored = load_file(folder / TENSORS) if (folder / TENSORS).exists() else self._read_shards(folder)
         for name, buffer in self.policy.named_buffers():
@@ -89,7 +89,7 @@ class TrainingState:
                 self.average.values[name].copy_(laid_out_like(stored[f"average/{name}"], parameter))
 
     def _read_shards(self, folder: Path) -> dict[str, torch.Tensor]:
-        """What several ranks wrote together, each tensor laid out as this state's own."""
+        """Read what several ranks wrote, each tensor laid out as this state's own."""
         buffers = dict(self.policy.named_buffers())
         wanted = {}
         for key in shard_names(folder):

@@ -22,10 +22,10 @@ from holdfast.train.state import TrainingState
 
 
 class Stepper:
-    """Carries out the steps of one stage; all that is random comes from (seed, stage, step) and the place in the batch.
+    """Takes the steps of one stage. All randomness comes from (seed, stage, step) and the row's place in the batch.
 
-    So how many micro-batches, on how many ranks, share a batch changes nothing but the order of a sum. Policies of
-    others draw by the number of the micro-batch instead, counted over all ranks.
+    So splitting a batch into micro-batches and over ranks changes only the order of sums. Policies without
+    `loss_elements` are seeded by the number of the micro-batch instead, counted over all ranks.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Stepper:
         self._device = torch.device(device)
 
     def __call__(self, state: TrainingState, batch: Batch) -> tuple[list[Loss], torch.Tensor]:
-        """Take step `state.step` with this rank's part of a batch, as it comes from the data.
+        """Take step `state.step` with this rank's part of a batch, not yet preprocessed.
 
         Returns:
-            The micro-batches' losses, each as its share of the whole batch's, and the norm of the gradient.
+            The micro-batches' losses, each weighted by its share of the batch, and the norm of the gradient.
         """
         optim = self._config.optim
         parts = optim.micro_batches // self._ranks.count
@@ -65,14 +65,14 @@ class Stepper:
             part = BatchSlice(number * rows, rows, optim.micro_batches * rows)
             seed = step_seed(self._config.seed, self._stage, state.step, 0, 0)
             ready = self.prepare(micro, seed, part)
-            if not self._knows_elements:  # nor, then, parts: at least it shall not draw the same for every one
+            if not self._knows_elements:  # it ignores `part`: draw other noise for every micro-batch
                 seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
             last = place + 1 == parts
             losses.append(self._objective.learn(ready, self.active_rows(micro), shares[place], seed, part, last))
         return losses, state.advance(optim.clip)
 
     def _shares(self, batch: Batch, parts: int) -> torch.Tensor:
-        """What each micro-batch counts in the whole batch: by its loss's elements where they are masked, else alike."""
+        """Weight of each micro-batch in the batch: by its loss elements if the policy gives them, else equal."""
         count = torch.ones(len(batch["task"]), device=self._device)
         if self._knows_elements:
             count = send((~batch["action_is_pad"]).sum(1), self._device)
@@ -108,5 +108,5 @@ def split(batch: Batch, parts: int) -> Iterator[Batch]:
 
 
 def step_seed(*key: int) -> int:
-    """One seed for torch out of several numbers."""
+    """Combine several numbers into one seed for torch."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,4 +1,4 @@
-"""Into how many micro-batches a batch is cut, so that ranks can share it."""
+"""The number of micro-batches per batch, chosen so that ranks can share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.train.config import TrainConfig
 
 
 def deal(config: TrainConfig, ranks: int) -> TrainConfig:
-    """Settle into how many micro-batches a batch is cut: as asked, as the run began, or one for each of the ranks."""
+    """Set the number of micro-batches per batch: as configured, as the run was started with, or one per rank."""
     begun = _micro_batches(Path(config.folder)) if config.optim.accumulate is None else None
     parts = config.optim.accumulate or begun or ranks
     if parts % ranks:
@@ -24,7 +24,7 @@ def deal(config: TrainConfig, ranks: int) -> TrainConfig:
         )
     if config.batch_size % parts:
         raise HoldfastError(
-            f"--batch_size={config.batch_size}, the batch of all ranks together, cannot be dealt equally to {ranks} "
+            f"--batch_size={config.batch_size}, the batch of all ranks together, cannot be split equally over {ranks} "
             f"ranks in {parts} micro-batches. Use a multiple of {parts}."
         )
     return replace(config, optim=replace(config.optim, accumulate=parts))
@@ -34,5 +34,5 @@ def _micro_batches(run: Path) -> int | None:
     try:
         begun: int = read_settings(RunPaths(run).settings).config["optim"]["accumulate"]
     except (HoldfastError, KeyError, TypeError):
-        return None  # not begun, or damaged: `begin` will say so
+        return None  # not started, or damaged: `begin` will report it
     return begun

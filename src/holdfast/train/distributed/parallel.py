@@ -1,4 +1,4 @@
-"""One policy on many ranks: each with all of it (DDP), or each with a part of every block (FSDP2).
+"""One policy on many ranks: each holds all of it (DDP), or a part of every block (FSDP2).
 
 Either way the gradient is that of one process with the same batch: ranks differ only in which micro-batches they take.
 """
@@ -36,22 +36,22 @@ def computes_in_bf16(config: TrainConfig, device: str) -> bool:
 
 
 def refuse_shards(config: TrainConfig, ranks: Ranks) -> None:
-    """Refuse to split weights over ranks where something needs the whole policy at the end of a stage."""
+    """Raise an error if weights are to be sharded but something needs the whole policy."""
     if config.parallel != "fsdp" or ranks.count == 1:
         return
     method = config.make_method()
-    asking = [f"--method={config.method}"] if method.needs_whole_policy else []
+    flags = [f"--method={config.method}"] if method.needs_whole_policy else []
     if method.replays and SELECTIONS[config.replay.selection].needs_scores:
-        asking.append(f"--replay.selection={config.replay.selection}")
-    if asking:
+        flags.append(f"--replay.selection={config.replay.selection}")
+    if flags:
         raise HoldfastError(
-            f"{asking[0]} needs the whole policy on one rank, and --parallel=fsdp leaves each rank a part of it. "
+            f"{flags[0]} needs the whole policy on one rank, and --parallel=fsdp leaves each rank only a part of it. "
             "Use --parallel=ddp, or one process."
         )
 
 
 def rank_device(asked: str, ranks: Ranks) -> str:
-    """The device of this rank: on a machine with GPUs, the one that has the rank's number there."""
+    """The device of this rank: on a machine with GPUs, the one with the rank's local number."""
     device = choose_device(asked)
     if ranks.count == 1 or not device.startswith("cuda"):
         return device
@@ -69,8 +69,8 @@ def rank_device(asked: str, ranks: Ranks) -> str:
 def blocks(policy: nn.Module) -> list[nn.Module]:
     """Parts of a policy that are gathered one at a time: those it names in `shard_blocks()`, else its repeated layers.
 
-    Repeated layers are the members of the outermost lists of two or more modules of one kind. A policy that reaches
-    into its layers, instead of calling them, has to name what it does call.
+    Repeated layers are the members of the outermost lists of two or more modules of one kind. A policy that
+    accesses the inside of its layers instead of calling them must list the modules that it calls.
     """
     named: Callable[[], list[nn.Module]] | None = getattr(policy, "shard_blocks", None)
     if named is not None:
@@ -87,7 +87,7 @@ def blocks(policy: nn.Module) -> list[nn.Module]:
 
 
 def shard(policy: nn.Module, ranks: Ranks) -> None:
-    """Leave each rank its part of every parameter, in place. Parameters are gathered block by block where needed."""
+    """Shard every parameter over the ranks, in place. Parameters are gathered block by block when needed."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
@@ -100,14 +100,14 @@ def shard(policy: nn.Module, ranks: Ranks) -> None:
 
 @torch.no_grad()
 def gather(policy: nn.Module, ranks: Ranks) -> None:
-    """Undo `shard` on the first rank, in main memory: the policy can then be saved, and nothing else."""
-    whole: dict[torch.Tensor, nn.Parameter] = {}  # by the part it came from: tied parameters stay tied
+    """Undo `shard` on the first rank, in main memory. After this the policy can only be saved."""
+    whole: dict[torch.Tensor, nn.Parameter] = {}  # by shard, so that tied parameters stay tied
     for module in policy.modules():
         for name, part in module._parameters.items():
             if isinstance(part, DTensor):
                 if part not in whole:
                     full = part.full_tensor()
-                    # Copied, because it was gathered with padding behind it, which must not get into files.
+                    # Copied, because the gathered tensor is followed by padding, which must not be saved.
                     whole[part] = nn.Parameter(full.to("cpu", copy=True) if ranks.first else full.new_empty(0))
                 module._parameters[name] = whole[part]
 
@@ -115,7 +115,7 @@ def gather(policy: nn.Module, ranks: Ranks) -> None:
 class Objective:
     """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks.
 
-    On a GPU they are one CUDA graph if the policy says that it can be captured.
+    On a GPU they run as one CUDA graph if the policy declares that it can be captured.
     """
 
     def __init__(
@@ -123,20 +123,20 @@ class Objective:
     ) -> None:
         self._loss, self._ranks = _Loss(adapter, extra), ranks
         self._replicates = ranks.count > 1 and config.parallel == "ddp"
-        self._replicas: Any = None  # made with the first micro-batch
+        self._replicas: Any = None  # created with the first micro-batch
         self._device, self._bf16 = device.split(":")[0], computes_in_bf16(config, device)
         self._graphed: GraphedLoss | None = None
-        whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients of several have to be added up
+        whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients are accumulated
         if whole and self._device == "cuda" and adapter.cuda_graphable:
             self._graphed = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(
         self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: BatchSlice, last: bool
     ) -> Loss:
-        """Add the gradient of a preprocessed micro-batch, and return its loss; both as its share of the whole batch's.
+        """Add the gradient of a preprocessed micro-batch, and return its loss; both weighted by its share.
 
-        Copies of a policy exchange gradients only with the last micro-batch. A sharded policy does so with every one,
-        since to wait it would have to keep whole gradients.
+        DDP exchanges gradients only with the last micro-batch. FSDP does so with every one, because otherwise it would
+        have to keep whole gradients.
         """
         if self._replicates and self._replicas is None:
             self._replicas = self._replicate(batch, active)
@@ -151,13 +151,13 @@ class Objective:
             loss = Loss(*(self._replicas or self._loss)(batch, active, part))
         extra = None if loss.extra is None else loss.extra * share
         loss = replace(loss, total=loss.total * share, extra=extra)
-        (loss.total * self._ranks.count).backward()  # because ranks average
+        (loss.total * self._ranks.count).backward()  # because gradients are averaged over ranks
         return loss.detach()
 
     def _replicate(self, batch: Batch, active: torch.Tensor | None) -> nn.Module:
-        """Copies of the policy on all ranks, after finding out by trying whether its loss leaves weights without use.
+        """Wrap the loss in DDP, after one trial backward pass that shows whether it leaves weights unused.
 
-        To look for such weights in every step takes time, and to leave them out without looking is an error.
+        Searching for unused weights in every step takes time, and not searching is an error if there are some.
         """
         buffers = [buffer.clone() for buffer in self._loss.buffers()]
         with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
@@ -167,7 +167,7 @@ class Objective:
         for buffer, before in zip(self._loss.buffers(), buffers, strict=True):
             buffer.data.copy_(before)
         anywhere = bool(self._ranks.sum(torch.tensor(unused, device=batch["action_is_pad"].device)))
-        # Said of convolutions whose channels come last: their gradients are copied once more, nothing worse.
+        # A harmless warning about convolutions in channels-last layout: their gradients are copied once more.
         warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
         return nn.parallel.DistributedDataParallel(
             self._loss, broadcast_buffers=False, find_unused_parameters=anywhere, gradient_as_bucket_view=True
@@ -175,7 +175,7 @@ class Objective:
 
 
 class _Loss(nn.Module):
-    """The loss as a module, which is what DDP can wrap."""
+    """The loss as a module, because DDP wraps modules."""
 
     def __init__(self, adapter: Adapter, extra: ExtraLoss | None) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class _Loss(nn.Module):
     def forward(
         self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None
     ) -> tuple[torch.Tensor, Any, Any, Any]:
-        """A micro-batch's loss as the parts of `Loss`. The method's term is in here, where DDP sees what it uses."""
+        """The fields of a micro-batch's `Loss`. It includes the method's term, so that DDP sees the weights it uses."""
         try:
             loss = self._adapter.loss(batch, active, part)
         except RuntimeError as error:

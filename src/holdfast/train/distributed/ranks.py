@@ -1,7 +1,7 @@
-"""The processes that train together, started by `torchrun`: who is who, and how they meet. Light to import.
+"""The processes that train together, started by `torchrun`: their numbers and how they synchronize. Light to import.
 
-A process that runs alone is the first of one, for whom everything here does nothing. Between steps ranks meet through
-one exchange that also carries errors: what goes wrong on one ends all of them, with one message and without a hang.
+A single process is rank 0 of 1, and nothing here has an effect on it. Between steps ranks synchronize through one
+exchange that also carries errors: an error on one rank ends all of them, with one message and without a hang.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Ranks:
     def __init__(self, number: int = 0, count: int = 1, local: int = 0, local_count: int = 1) -> None:
         self.number, self.count = number, count
         self.local, self.local_count = local, local_count
-        self.group: Any = None  # for meetings; steps use torch's default group
-        self._stopped = False  # an error was told to all ranks
+        self.group: Any = None  # for synchronization; steps use torch's default group
+        self._stopped = False  # an error was sent to all ranks
 
     @classmethod
     def from_environment(cls) -> Ranks:
-        """What torchrun says; without torchrun, alone. (Cluster tools set RANK too, so RANK alone means nothing.)"""
+        """As torchrun sets it; else a single process. (Cluster tools set RANK too, so RANK alone means nothing.)"""
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return cls()
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
@@ -42,7 +42,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this rank speaks and writes for all."""
+        """Whether this rank prints and writes for all."""
         return self.number == 0
 
     @contextmanager
@@ -63,10 +63,10 @@ class Ranks:
         try:
             yield
         except HoldfastError as error:
-            if self.local and not self._stopped:  # the command speaks for one process per machine only
+            if self.local and not self._stopped:  # the command prints errors of one process per machine only
                 print(f"holdfast: rank {self.number}: {error}", file=sys.stderr)
             raise
-        # Not after an error: the others may be anywhere. Without the meeting a rank's teardown can abort another's.
+        # Not after an error: the others may be anywhere. Without this barrier a rank's teardown can abort another's.
         self._meet()
         distributed.destroy_process_group()
 
@@ -83,13 +83,13 @@ class Ranks:
         self._meet()
 
     def ask[T](self, question: Callable[[], T]) -> T:
-        """The first rank's answer, for all. Inside `together`, so that a question that fails is heard too."""
+        """The first rank's answer, on all ranks. Call it inside `together`, so that errors reach all ranks too."""
         answer: T = self._meet(question() if self.first else None)[0]
         return answer
 
     @contextmanager
     def leader_goes_first(self) -> Iterator[bool]:
-        """Let one process per machine do the work whose result the others then find there; says whether it is this."""
+        """Let one process per machine run the block before the others; yields whether it is this process."""
         if self.local:
             self._meet()
         yield not self.local
@@ -97,7 +97,7 @@ class Ranks:
             self._meet()
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
-        """Add up over ranks, in place and on the device, without waiting for it."""
+        """Sum over ranks, in place and on the device, without waiting for it."""
         if self.count > 1:
             from torch import distributed
 
@@ -105,27 +105,27 @@ class Ranks:
         return values
 
     def _meet(self, value: Any = None, error: str | None = None) -> list[Any]:
-        """What every rank brought. If one of them brought an error, those that brought none hear of it."""
+        """Exchange values between all ranks. An error of any rank is raised on those that have none of their own."""
         if self.count == 1:
             return [value]
         from torch import distributed
 
-        brought: list[Any] = [None] * self.count
-        distributed.all_gather_object(brought, (value, error), group=self.group)
-        failed = [(number, what) for number, (_, what) in enumerate(brought) if what is not None]
+        exchanged: list[Any] = [None] * self.count
+        distributed.all_gather_object(exchanged, (value, error), group=self.group)
+        failed = [(number, what) for number, (_, what) in enumerate(exchanged) if what is not None]
         if failed:
             self._stopped = True
             number, what = failed[0]
             if error is None:
                 raise HoldfastError(what if number == 0 else f"Rank {number}: {what}")
-        return [value for value, _ in brought]
+        return [value for value, _ in exchanged]
 
 
 def _fresh_store(number: int, count: int) -> Any:
-    """Where ranks leave their addresses for each other, with nothing in it of ranks that are dead.
+    """The store in which ranks exchange addresses, without entries of dead ranks.
 
-    torchrun (torch 2.11) keeps one store when it starts ranks again, and the living would call the dead. So the first
-    rank names the attempt, and goes on when all others have answered to that name.
+    torchrun (torch 2.11) keeps its store when it restarts ranks, which would then connect to dead ones. So the first
+    rank publishes an ID of the attempt, and continues when all others have confirmed it.
     """
     from torch.distributed import PrefixStore, rendezvous
 
@@ -139,7 +139,7 @@ def _fresh_store(number: int, count: int) -> Any:
         store.set(f"{attempt}/complete", "yes")
     while not (attempt and store.check([f"{attempt}/complete"])):
         named = store.get("attempt").decode() if store.check(["attempt"]) else ""
-        if named and named != attempt:  # the first one seen may be of an attempt that never was complete
+        if named and named != attempt:  # the first ID seen may be of an attempt that was never complete
             attempt = named
             store.set(f"{attempt}/{number}", "here")
         time.sleep(0.02)

@@ -22,19 +22,19 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def laid_out_like(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """A tensor on the device of another, split over the ranks as that is."""
+    """A tensor moved to the device of another and sharded like it."""
     if isinstance(other, DTensor) and not isinstance(tensor, DTensor):
         return distribute_tensor(tensor, other.device_mesh, other.placements)
     return tensor.to(other.device)
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
-    """Whether ranks hold parts of a tensor."""
+    """Whether a tensor is sharded over ranks."""
     return isinstance(tensor, DTensor)
 
 
 def write_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> None:
-    """Write tensors from all ranks at once, each rank its parts into a file of its own."""
+    """Write tensors from all ranks at once, each rank its shards into a file of its own."""
     checkpoint.save(tensors, storage_writer=checkpoint.FileSystemWriter(folder), process_group=group)
 
 
@@ -47,5 +47,5 @@ def read_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> N
     """Fill tensors from a folder of shards; they may be split over another number of ranks, or not at all."""
     reader = checkpoint.FileSystemReader(folder)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # so it is, for who reads alone
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # expected in a single process
         checkpoint.load(tensors, storage_reader=reader, process_group=group)
