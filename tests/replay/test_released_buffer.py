@@ -40,7 +40,7 @@ def test_the_episodes_are_read_in_their_order(tmp_path):
         ({"episode_indices": ["0", "0"]}, r"each at most once, got \[0, 0\]"),
         ({"episode_indices": []}, "must list episodes 0 to 2"),
         ({"episode_indices": ["0", "1"]}, "keeps other frames than its episodes"),
-        ({"buffer_indices": "all"}, "no replay buffer of the released code"),
+        ({"buffer_indices": "all"}, "not a replay buffer of the released code"),
     ],
 )
 def test_what_does_not_fit_the_dataset_is_named(tmp_path, changes, said):
@@ -52,5 +52,5 @@ def test_files_that_are_none(tmp_path):
     with pytest.raises(HoldfastError, match="cannot be read"):
         read_episodes(tmp_path / "missing.json", STARTS, ENDS)
     (tmp_path / "x.json").write_text("[]")
-    with pytest.raises(HoldfastError, match="no replay buffer"):
+    with pytest.raises(HoldfastError, match="not a replay buffer"):
         read_episodes(tmp_path / "x.json", STARTS, ENDS)

@@ -60,8 +60,8 @@ class AppendOnlyFile:
             yield
         except sqlite3.Error as error:
             raise HoldfastError(
-                f"{self._path} cannot be used: {error}. Check that its folder exists and is writable, and that the disk "
-                "is not full."
+                f"{self._path} cannot be used: {error}. Check that its folder exists and is writable and that the "
+                "disk is not full."
             ) from error
 
     def _begin(self) -> None:

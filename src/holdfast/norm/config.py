@@ -1,4 +1,4 @@
-"""What a user may say about normalization. Light to import."""
+"""Settings of normalization. Light to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NormConfig:
     # per-task (I), frozen-first (II, the paper's best), mixed (III), calibrated (IV, from the embodiment).
     strategy: StrategyName = "frozen-first"
     # A norm_stats.json (openpi, the paper's released code), a folder that holds one, or nano-base: takes the place of
-    # the first task's statistics, so that a pretrained policy goes on in the space it knows.
+    # the first task's statistics, so that a pretrained policy keeps the space it was trained in.
     stats: str = ""
     # Every dimension gets at least this share of the embodiment's range; 0 switches the rule off.
     floor: float = 0.2

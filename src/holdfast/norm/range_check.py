@@ -35,11 +35,11 @@ class RangeCheck:
     rows: tuple[DimensionRange, ...]
 
     def beyond(self, limit: float, allow: Sequence[str]) -> tuple[DimensionRange, ...]:
-        """Dimensions with a value larger than `limit` that nobody allowed by name."""
+        """Dimensions with a value larger than `limit` that are not allowed by name."""
         return tuple(r for r in self.rows if not r.largest <= limit and r.name not in allow)  # NaN is beyond too
 
     def check(self, limit: float, allow: Sequence[str], strategy: str) -> None:
-        """Raise when a dimension is beyond `limit`, naming it, its values and the ways out."""
+        """Raise when a dimension is beyond `limit`, naming it, its values and the possible fixes."""
         bad = self.beyond(limit, allow)
         if not bad:
             return
@@ -48,7 +48,7 @@ class RangeCheck:
         raise HoldfastError(
             f"Task {self.task!r}: {worst.feature} dimension {worst.name!r}{others} would be normalized to "
             f"{worst.largest:.4g} (limit {limit:g}) by strategy {strategy!r}, whose range for it is "
-            f"[{worst.low:.4g}, {worst.high:.4g}]. Training on this teaches garbage. Ways out: let the embodiment "
+            f"[{worst.low:.4g}, {worst.high:.4g}]. Training on such values fails. Options: let the embodiment "
             "widen narrow ranges (--norm.floor=0.2, with an embodiment in the stream), choose "
             f"--norm.strategy=calibrated, or accept it by name (--norm.allow='[{worst.name}]')."
         )
@@ -68,7 +68,7 @@ class RangeCounter:
         """Take in rows of shape (n, dimensions) of one feature."""
         size = np.abs(normalize(values, self._space.of(feature)))
         self._seen[feature] += len(size)
-        # A value on the edge is inside; float32 data must not be called outside for its last bit.
+        # A value on the edge is inside; rounding in float32 must not put it outside.
         self._outside[feature] += (size > 1 + 1e-5).sum(0)
         self._largest[feature] = np.maximum(self._largest[feature], size.max(0))
 
@@ -91,7 +91,7 @@ class RangeCounter:
 
 
 def table(checked: RangeCheck, limit: float) -> Table:
-    """Render a range check for a person: one line per dimension, those beyond the limit in red."""
+    """Render a range check as a table: one line per dimension, those beyond the limit in red."""
     title = f"normalization of {checked.task}"
     out = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, collapse_padding=True)
     out.add_column("dimension", no_wrap=True)
@@ -117,7 +117,7 @@ def _cells(row: DimensionRange | None) -> tuple[str, str, str]:
 
 
 def _short(value: float, sign: str = "") -> str:
-    """Three digits or so in at most six characters, however large: the table must fit where it matters most."""
+    """About three digits in at most six characters, so that the table fits even when values are huge."""
     size = abs(value)
     form = ".2f" if size < 10 else ".1f" if size < 100 else ".0f" if size < 9999.5 else ".0e"
     return format(value, sign + form)

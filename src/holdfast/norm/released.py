@@ -12,15 +12,15 @@ from holdfast.core.errors import HoldfastError
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 
-# Columns of Stats and the names they have there; extremes are not in every file.
+# Columns of Stats and their names in the file; min and max are not in every file.
 _NAMES = {"q01": "q01", "q99": "q99", "mean": "mean", "std": "std", "min": "vmin", "max": "vmax"}
 _STAND_INS = {"vmin": "q01", "vmax": "q99"}
 
 
 def read_norm_stats(path: Path, actions: int, states: int | None = None) -> Space:
-    """Read a norm_stats.json, or the one in a folder, as a space of so many action and (else as many) state dimensions.
+    """Read a norm_stats.json, or the one in a folder, as a space; `states` defaults to the number of `actions`.
 
-    Zeros that pad it to the network's width are dropped.
+    Zeros that pad the statistics to the network's width are dropped.
     """
     path = path / "norm_stats.json" if path.is_dir() else path
     try:
@@ -33,7 +33,7 @@ def read_norm_stats(path: Path, actions: int, states: int | None = None) -> Spac
     features = {}
     for feature, dimensions in (("state", states or actions), ("actions", actions)):
         if not isinstance(tables, dict) or not isinstance(tables.get(feature), dict):
-            raise HoldfastError(f"{path} is no norm_stats.json: it has no table {feature!r}.")
+            raise HoldfastError(f"{path} is not a norm_stats.json: it has no table {feature!r}.")
         features[feature] = _stats(tables[feature], dimensions, f"{path}: {feature!r}")
     return Space(features["state"], features["actions"])
 
@@ -60,7 +60,7 @@ def _stats(table: dict[str, Any], dimensions: int, where: str) -> Stats:
         if array[dimensions:].any():
             raise HoldfastError(
                 f"{where} has {len(array)} dimensions, the datasets have {dimensions}, and {name!r} is not 0 beyond "
-                "them: these statistics are of another robot."
+                "them: these statistics are from another robot."
             )
         columns[column] = array[:dimensions]
     return Stats.from_columns(0, 0.0, **columns)

@@ -1,8 +1,8 @@
 """The four normalization strategies: which statistics a task is trained with and which it is tested with.
 
-An action is mapped to [-1, 1] by its 1st and 99th percentile and never clipped. What differs between strategies is
-whose percentiles are meant. A `Space` is one such mapping; a `Normalization` is all a run knows about them, and it
-travels inside every checkpoint.
+An action is mapped to [-1, 1] by its 1st and 99th percentile and never clipped. Strategies differ in
+whose percentiles they use. A `Space` is one such mapping; a `Normalization` holds all spaces of a run and is stored in
+every checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.stats import Stats
 
 STATE, ACTION = "observation.state", "action"
-# Stands before all tasks where the first statistics were given instead of measured. No task can have this name.
+# Comes before all tasks if the first statistics were given instead of measured. No task can have this name.
 GIVEN = "(given)"
 Whose = Literal["own", "first", "embodiment"]
 StrategyName = Literal["per-task", "frozen-first", "mixed", "calibrated"]
@@ -97,7 +97,7 @@ class Normalization:
         return self._space(STRATEGIES[self.strategy].test, task)
 
     def execute(self, task: str) -> Space:
-        """The space in which any task is executed: its own rule, or for one never trained, the first task's."""
+        """The space in which any task is executed; a task that was never trained uses the first task's."""
         return self.test(task if task in self.measured else next(iter(self.measured), task))
 
     def _space(self, whose: Whose, task: str) -> Space:
@@ -131,7 +131,7 @@ class Normalization:
 def calibrated_space(
     embodiment: Embodiment, relative: np.ndarray, chunk: int, commands: np.ndarray | None = None
 ) -> Space:
-    """Strategy IV: the space an embodiment declares, whatever the tasks will be.
+    """Strategy IV: the space an embodiment declares, whatever the tasks are.
 
     Args:
         embodiment: The robot.
@@ -149,10 +149,10 @@ def calibrated_space(
 def widen(measured: Space, calibrated: Space, names: Mapping[str, Sequence[str]], floor: float) -> Space:
     """Give every dimension at least the share `floor` of the range that the embodiment declares for it.
 
-    An arm that idles in the first task has a range of almost nothing, which would turn its later motion into
+    An arm that idles in the first task has almost no range, which would turn its later motion into
     values of 1e5. With floor 0.2 no value within a declared range's width of the centre is normalized beyond 10: that
     is every absolute target, and every relative one up to twice the declared step, which is what the motors can do.
-    A dimension that the embodiment says nothing of (NaN) stays as measured. `names` are those of state and action.
+    A dimension that the embodiment does not declare (NaN) stays as measured. `names` are those of state and action.
     """
     state, narrow_state = _widen(measured.state, calibrated.state, floor)
     action, narrow_action = _widen(measured.action, calibrated.action, floor)

@@ -1,4 +1,4 @@
-"""The episodes kept of earlier tasks: references into datasets under one budget, shared equally."""
+"""The episodes kept of earlier tasks: references into datasets, with one budget shared equally."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.replay.selection import SELECTIONS, Candidates
 class Kept:
     """What is kept of one task. `episodes` are ranked: shrinking drops from the end.
 
-    `fingerprint` and `episodes` are the dataset's that was learned. `copy` is the fingerprint of the run's own copy,
-    if it has one; that holds just these episodes, in this order.
+    `fingerprint` and `episodes` refer to the dataset that was learned. `copy` is the fingerprint of the run's own copy,
+    if it has one; the copy holds exactly these episodes, in this order.
     """
 
     task: str
@@ -26,13 +26,13 @@ class Kept:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The episodes as they are numbered where they are read from."""
+        """Episode numbers in the dataset or copy that they are read from."""
         return self.episodes if self.copy is None else tuple(range(len(self.episodes)))
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Immutable: every stage makes a new one, so a stage that is repeated finds what it found before."""
+    """Immutable: every stage makes a new one, so a repeated stage starts from the same buffer."""
 
     ratio: float
     tasks: tuple[Kept, ...] = ()

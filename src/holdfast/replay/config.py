@@ -1,4 +1,4 @@
-"""What a user may say about replay. Light to import."""
+"""Settings of replay. Light to import."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 
 
 def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
-    """Read which episodes a buffer keeps and make sure that they are those of the dataset with these frames."""
+    """Read which episodes a buffer keeps and check them against the dataset's frames."""
     try:
         content = json.loads(path.read_text())
         mode, frames = content.get("mode", "transition"), int(content["original_dataset_size"])
@@ -23,7 +23,7 @@ def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tup
         raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HoldfastError(
-            f"{path} is no replay buffer of the released code ({type(error).__name__}: {error})."
+            f"{path} is not a replay buffer of the released code ({type(error).__name__}: {error})."
         ) from None
     if mode != "episode":
         raise HoldfastError(

@@ -1,6 +1,6 @@
 """When to replay, for how many steps, and how much of each task: arithmetic without state.
 
-Every function here is pure in (seed, stage, step), so all ranks and all resumes agree without talking.
+Every function here is pure in (seed, stage, step), so all ranks and resumed runs agree without communication.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Mix = Literal["step", "row"]
 
 
 def exact(value: float) -> Fraction:
-    """The fraction a person meant by a decimal: 0.2 is 1/5, not the nearest binary number."""
+    """The exact fraction of a decimal: 0.2 is 1/5, not the nearest binary number."""
     return Fraction(str(value))
 
 
@@ -56,7 +56,7 @@ def _stratified(seed: int, stage: int, step: int, steps: int, wanted: int) -> bo
 def replayed_rows(
     seed: int, stage: int, step: int, steps: int, frequency: float, batch_size: int, mix: Mix, coin: Coin
 ) -> int:
-    """Rows of a step's batch that come from the buffer: all or none by the coin, or as many in every batch."""
+    """Rows of a step's batch that come from the buffer: all or none by the coin, or the same share of every batch."""
     if not frequency:
         return 0
     if mix == "step":

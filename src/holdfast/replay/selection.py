@@ -16,10 +16,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All episodes of the task that was just learned, and what a selection may know about them.
+    """All episodes of the task that was just learned, and the data a selection may use.
 
-    Frames are numbered through all episodes; episode e is starts[e]..ends[e]-1. `scores` is the mean loss of every
-    episode at the end of the stage, for selections that ask for it.
+    Frames are numbered across all episodes; episode e is starts[e]..ends[e]-1. `scores` is the mean loss of every
+    episode at the end of the stage, for selections that need it.
     """
 
     task: str
@@ -47,31 +47,31 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Selection:
-    """Ranks all episodes, best first. Scores cost a pass over every episode, so they are made only when needed."""
+    """Ranks all episodes, best first. Scores cost a pass over every episode, so they are computed only when needed."""
 
     rank: Callable[[Candidates], tuple[int, ...]]
     needs_scores: bool = False
 
 
 def random(candidates: Candidates) -> tuple[int, ...]:
-    """An order that only the seed and the task's name decide."""
+    """A random order, determined by the seed and the task's name."""
     rng = np.random.default_rng([candidates.seed, zlib.crc32(candidates.task.encode())])
     return tuple(int(i) for i in rng.permutation(len(candidates.lengths)))
 
 
 def diverse(candidates: Candidates) -> tuple[int, ...]:
-    """Each next episode is the one least like those before it: farthest first, from the most usual one on.
+    """Farthest-point order: starts with the most typical episode, then always takes the one least like those before it.
 
-    Episodes are compared by their summaries, every number of them scaled to its spread over the task.
+    Episodes are compared by their summaries, each number scaled by its spread over the task.
     """
     values = candidates.summaries
     spread = values.std(0)
-    rounding = 1e-9 * np.abs(values).max() or 1.0  # an idle arm's dimension must not count by its rounding errors
+    rounding = 1e-9 * np.abs(values).max() or 1.0  # rounding errors of an idle arm must not count
     points = np.where(spread > rounding, (values - values.mean(0)) / np.maximum(spread, rounding), 0)
     ranked = [int(np.argmin((points**2).sum(1)))]
     distance = ((points - points[ranked[0]]) ** 2).sum(1)
     while len(ranked) < len(points):
-        distance[ranked[-1]] = -1  # chosen ones never again, also where all are alike
+        distance[ranked[-1]] = -1  # never chosen twice, even if all are equal
         ranked.append(int(np.argmax(distance)))
         apart = ((points - points[ranked[-1]]) ** 2).sum(1)
         distance = np.where(distance < 0, distance, np.minimum(distance, apart))

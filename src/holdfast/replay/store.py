@@ -1,10 +1,9 @@
 """The run's own copies of the episodes it keeps, so that a dataset may be deleted once its stage is finished.
 
-A copy of n episodes of a task lies in `buffer/<task>/<n>`: whole or not there, verified before it is used. Its
-episodes are ranked as in the buffer, so shrinking leaves out the last ones, and the files that stay are linked, not
-written again. At a stage's end old copies shrink before the new one is written, so the run never holds more than its
-budget beside the task it learns. By then the stage's last step is saved: if a kill comes in between, no old episode is
-asked for again.
+A copy of n episodes of a task is in `buffer/<task>/<n>`: complete or absent, verified before it is used. Its episodes
+are ranked as in the buffer, so shrinking drops the last ones, and the files that stay are hard-linked, not written
+again. At a stage's end old copies shrink before the new one is written, so the run never holds more than its budget
+beside the task it learns. By then the stage's last step is saved, so after a kill no dropped episode is needed again.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class EpisodeStore:
         self.peak = self._current = 0
 
     def place(self, kept: Kept) -> Path:
-        """Where the copy of a task lies."""
+        """Folder of the copy of a task."""
         return self.folder / kept.task / str(len(kept.episodes))
 
     def check(self, kept: Kept) -> None:
@@ -48,15 +47,15 @@ class EpisodeStore:
 
         Args:
             buffer: What is to be kept.
-            learned: The dataset of the last task, as it lies on disk.
+            learned: The dataset of the last task, as stored on disk.
             fingerprint: Fingerprint of a copy as training sees it.
         """
         self._current = size(learned.root)
-        self._note()
+        self._update_peak()
         for kept in buffer.tasks[:-1]:
             self._shrink(kept)
         self._copy(buffer.tasks[-1], learned)
-        self._note()
+        self._update_peak()
         return replace(buffer, tasks=tuple(replace(k, copy=fingerprint(k, self.place(k))) for k in buffer.tasks))
 
     def _shrink(self, kept: Kept) -> None:
@@ -67,7 +66,7 @@ class EpisodeStore:
             if not sound:
                 self.check(kept)
             checkpoint.write(target, lambda folder: keep_first(sound[0], len(kept.episodes), folder))
-            self._note()  # for a moment there are two of its small tables
+            self._update_peak()  # for a moment its small tables exist twice
         for other in _copies(target.parent):
             if other != target:
                 shutil.rmtree(other)
@@ -82,12 +81,12 @@ class EpisodeStore:
         needed = int(share * size(source.root))
         checkpoint.write(target, lambda folder: write_episodes(folder, [part], {"run": str(self._run)}), needed)
 
-    def _note(self) -> None:
+    def _update_peak(self) -> None:
         self.peak = max(self.peak, size(self.folder) + self._current)
 
 
 def read_buffer(file: Path) -> Buffer:
-    """Read a buffer.json that keeps something."""
+    """Read a buffer.json; an empty buffer is an error."""
     buffer = read_json(Buffer, file)
     if not buffer.tasks:
         raise HoldfastError(f"{file} keeps no episode: its method replays nothing.")

@@ -1,1 +1,1 @@
-"""The run folder: the one owner of every path, record and log of a run."""
+"""The run folder: all paths, records and logs of a run."""

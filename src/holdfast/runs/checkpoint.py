@@ -1,4 +1,4 @@
-"""A stage's final checkpoint: the policy, and everything that gives its numbers their meaning.
+"""A stage's final checkpoint: the policy, and everything needed to use it and to continue the run.
 
 ```
 policy/               weights and processors, as LeRobot saves and loads them
@@ -7,6 +7,7 @@ buffer.json           episodes kept for replay
 schema.json           what all datasets have in common: frame rate, dimensions, cameras
 datasets.json         fingerprints of the datasets that were trained on
 config.json           the settings of `holdfast train`
+method.*              what the method keeps, if anything (see methods/state.py)
 manifest.json         SHA-256 of every other file
 ```
 """
@@ -31,13 +32,13 @@ WEIGHTS = f"{POLICY}/model.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a finished stage left behind. Files are read when they are first asked for, and then remembered."""
+    """What a finished stage left behind. Files are read on first access and cached."""
 
     folder: Path
 
     @property
     def exists(self) -> bool:
-        """Whether the stage is finished: a checkpoint appears whole or not at all."""
+        """Whether the stage is finished: a checkpoint is complete or absent."""
         return self.manifest_file.exists()
 
     @property
@@ -82,7 +83,7 @@ class Checkpoint:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The settings of `holdfast train`, where the stream lies included."""
+        """The settings of `holdfast train`, including the location of the stream."""
         return self._read("config.json")
 
     @cached_property
@@ -92,7 +93,7 @@ class Checkpoint:
 
     @property
     def recorded_weights_hash(self) -> str:
-        """SHA-256 of the weights as training recorded it; `weights_hash` also checks that they still have it."""
+        """SHA-256 of the weights as training recorded it; `weights_hash` also checks the file."""
         return str(self._read(MANIFEST).get(WEIGHTS, ""))
 
     @cached_property
@@ -106,7 +107,7 @@ class Checkpoint:
         if found != expected:
             raise HoldfastError(
                 f"Checkpoint {self.folder} is damaged: its weights are not the ones that were written. Run the same "
-                "`holdfast train` command again to mend it."
+                "`holdfast train` command again to repair it."
             )
         return found
 

@@ -1,4 +1,4 @@
-"""The robot a run is trained for, kept in the run: its limits decide normalization and masks, and its file may change.
+"""The robot a run is trained for, stored in the run: normalization and masks depend on it, and its file may change.
 
 embodiment.json is `{"embodiment": {...} or null, "sha256": ...}`; null says that the stream names no robot.
 """
@@ -21,9 +21,9 @@ _KEYS = {"embodiment", "sha256"}
 
 
 def settle_embodiment(file: Path, asked: Embodiment | None) -> None:
-    """Store the robot where the run has none stored yet, or make sure that it is still the same.
+    """Store the robot if the run has none stored yet; otherwise check that it is the same.
 
-    The name may change: it is that of a file, and no number depends on it.
+    The name may change: it is a file's name, and no number depends on it.
     """
     if not file.exists():
         content = to_json(asked)
@@ -51,7 +51,7 @@ def read_embodiment(file: Path) -> Embodiment | None:
 
 
 def find_embodiment(file: Path, otherwise: Callable[[], Embodiment | None]) -> Embodiment | None:
-    """The stored robot; `otherwise` answers for runs of versions that did not store it."""
+    """The stored robot; `otherwise` finds it for runs of versions that did not store it."""
     return read_embodiment(file) if file.exists() else otherwise()
 
 

@@ -1,4 +1,4 @@
-"""A run's folder while it is trained: what was asked for, which stages are done, and a lock against a second process."""
+"""A run's folder during training: its settings, its finished stages, and a lock against a second process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.runs.settings import settle_settings
 
 
 class RunFolder:
-    """A run that is being trained. Of several ranks one writes its log."""
+    """A run that is being trained. Of several ranks only the first writes its log."""
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
         self.path = path
@@ -34,19 +34,19 @@ class RunFolder:
         self.log = RunLog(self.paths.log if writes else None)
 
     def begin(self, config: dict[str, Any], tasks: list[dict[str, Any]], embodiment: Embodiment | None) -> None:
-        """Write down what was asked for, or make sure that the run was begun with the same settings, tasks and robot.
+        """Store settings, tasks and robot, or check that the run was started with the same ones.
 
-        A run of a version that did not store the robot gets it stored now.
+        If an older version did not store the robot, it is stored now.
         """
         settle_settings(self.paths.settings, config, tasks)
         settle_embodiment(self.paths.embodiment, embodiment)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep the folder to this process; the lock goes with the process, however it ends."""
+        """Lock the folder; the lock is released when the process ends, however it ends."""
         lock = file_lock(self.paths.lock)
         try:
-            lock.acquire(blocking=False)  # makes the folder where there is none
+            lock.acquire(blocking=False)  # creates the folder if there is none
         except Timeout:
             raise HoldfastError(f"Another process is training in {self.path}. Wait for it or stop it.") from None
         except OSError as error:
@@ -57,7 +57,7 @@ class RunFolder:
             lock.release()
 
     def frame_format(self, task: str, asked: str) -> str:
-        """The format a task's frames are read in: what the run began with, since JPEG changes pixels and so weights."""
+        """The format of a task's frames: the one the run started with, since JPEG changes pixels and so weights."""
         begun = self._frame_formats().get(task)
         if begun and asked not in ("auto", begun):
             raise HoldfastError(
@@ -67,7 +67,7 @@ class RunFolder:
         return begun or asked
 
     def keep_frame_format(self, task: str, chosen: str) -> None:
-        """Write down the format a task's frames are read in."""
+        """Store the format of a task's frames."""
         known = self._frame_formats()
         if known.get(task) != chosen:
             write_text(self.paths.frame_formats, json.dumps({**known, task: chosen}, indent=1))
@@ -82,7 +82,7 @@ class RunFolder:
         return self.paths.stage(stage)
 
     def finished(self, stage: Stage) -> Checkpoint | None:
-        """The stage's final checkpoint if it is there and sound; a damaged one is named, and the stage is redone."""
+        """The stage's final checkpoint if it exists and is intact; if it is damaged, the stage is redone."""
         found = self.stage(stage).checkpoint
         if not found.folder.exists():
             return None

@@ -19,12 +19,12 @@ def write_scores(file: Path, matrix: Matrix) -> None:
 
 
 def read_scores(file: Path, names: Sequence[str]) -> Matrix:
-    """Read the scores; they must be about these tasks."""
+    """Read the scores, which must be of these tasks."""
     content = read_content(file)
     try:
         if content["tasks"] != list(names):
             raise HoldfastError(
-                f"{file} is about the tasks {content['tasks']}, the run about {list(names)}. Make it again."
+                f"{file} has the tasks {content['tasks']}, the run has {list(names)}. Evaluate again."
             )
         cells = {(int(k.split(",")[0]), int(k.split(",")[1])): tuple(v) for k, v in content["cells"].items()}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:

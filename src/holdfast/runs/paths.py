@@ -1,4 +1,4 @@
-"""Where everything of a run lies. Nothing outside this package puts such a path together.
+"""The paths of all files of a run. Only this package builds them.
 
 ```
 run.yaml            settings that decide the weights, and the tasks
@@ -11,7 +11,7 @@ trials.sqlite       all trials
 heldout.json        scores on held-out demonstrations
 videos/             videos of evaluated trials
 rollouts/0001/      video.mp4 and rollout.json of an attempt on a robot; live.jpg while it runs
-scoring.sqlite      what operators ticked; next.json says which checkpoint they wait for
+scoring.sqlite      operators' scoring sheets; next.json names the checkpoints they wait for
 report/             index.html, metrics.json, figures/
 ```
 """
@@ -51,12 +51,12 @@ class StagePaths:
 
     @property
     def progress(self) -> Path:
-        """Checkpoints to go on from after a kill."""
+        """Checkpoints to continue from after a kill."""
         return self.folder / "progress"
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The final checkpoint, which may not be there yet."""
+        """The final checkpoint, which may not exist yet."""
         return Checkpoint(self.folder / "checkpoint")
 
 
@@ -73,7 +73,7 @@ class RolloutPaths:
 
     @property
     def record(self) -> Path:
-        """What happened, written when it is over."""
+        """The attempt's record, written at its end."""
         return self.folder / _ROLLOUT
 
 
@@ -120,7 +120,7 @@ class RunPaths:
 
     @property
     def sheets(self) -> Path:
-        """What operators ticked."""
+        """The operators' scoring sheets."""
         return self.root / "scoring.sqlite"
 
     @property
@@ -130,7 +130,7 @@ class RunPaths:
 
     @property
     def live_picture(self) -> Path:
-        """What a rollout's camera sees now."""
+        """The current camera picture of a rollout."""
         return self.root / "live.jpg"
 
     @property
@@ -161,7 +161,7 @@ class RunPaths:
             yield RolloutPaths(file.parent)
 
     def new_rollout(self) -> RolloutPaths:
-        """A new folder for an attempt; of two processes that ask at once each gets its own."""
+        """A new folder for an attempt; two processes that call this at once get different ones."""
         self.rollouts.mkdir(exist_ok=True)
         number = max((int(path.name) for path in self.rollouts.iterdir() if path.name.isdigit()), default=0)
         while True:
@@ -173,13 +173,13 @@ class RunPaths:
             return RolloutPaths(self.rollouts / f"{number:04d}")
 
     def find_video(self, video: str, kinds: Container[str] = (".mp4",)) -> Path | None:
-        """The file of a trial's video if it is there, is of such a kind, and lies in the run's own folder."""
+        """The file of a trial's video if it exists, has one of these suffixes, and is inside the run's folder."""
         root = self.root.resolve()
         file = (root / video).resolve()
         return file if file.is_relative_to(root) and file.suffix.lower() in kinds and file.is_file() else None
 
     def relative(self, file: Path) -> str:
-        """A file's path as trials name it."""
+        """A file's path as trials store it, relative to the run."""
         return file.relative_to(self.root).as_posix()
 
 

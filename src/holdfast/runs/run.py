@@ -1,4 +1,4 @@
-"""A run as it lies there: its tasks, its finished stages, and what each stage has learned."""
+"""A run read from its folder: its tasks, its finished stages, and what each stage has learned."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class FinishedStage:
 
 @dataclass(frozen=True)
 class Run:
-    """A run's folder, read: how it was trained, its tasks in order, its finished stages."""
+    """A run: how it was trained, its tasks in order, its finished stages."""
 
     path: Path
     method: str
     tasks: tuple[Task, ...]
     stages: tuple[FinishedStage, ...]
-    planned: int  # stages there will be
+    planned: int  # number of stages when it is complete
     seed: int = 0
     config: dict[str, Any] = field(default_factory=dict)  # the settings of run.yaml
 
@@ -50,12 +50,12 @@ class Run:
 
     @property
     def paths(self) -> RunPaths:
-        """Where its files lie."""
+        """The paths of its files."""
         return RunPaths(self.path)
 
     @property
     def arrangement(self) -> Arrangement:
-        """How its stages stand in its matrix."""
+        """How its stages map to its matrix."""
         return method_class(self.method).arrangement
 
     @property
@@ -69,10 +69,10 @@ class Run:
         return self.paths.trials
 
     def arranged(self, matrix: Matrix) -> Matrix:
-        """Scores by stage folder, put where the metrics look for them.
+        """Move scores by stage folder to where the metrics read them.
 
-        The one stage of joint training knows all tasks, as the last stage of a stream does. Stages that know one task
-        each, alone, are a baseline.
+        The single stage of joint training counts as the last stage of a stream, because it has seen all tasks. Stages
+        that learn one task each, on its own, are a baseline.
         """
         if self.arrangement == "together":
             return Matrix(matrix.tasks, {(i, len(self.tasks)): scores for (i, _), scores in matrix.cells.items()})
@@ -82,7 +82,7 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Read a run's folder; nothing but small files is opened."""
+    """Read a run's folder; only small files are opened."""
     paths = RunPaths(path)
     settings = read_settings(paths.settings)
     try:

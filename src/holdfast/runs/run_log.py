@@ -1,4 +1,4 @@
-"""A run's log: every dataset it opened and when (the proof that no later task was looked at), and every check."""
+"""A run's log: every dataset it opened and when (proof that no later task's data was read), and every check."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-RANGE_CHECK = "audit"  # the event's name in the file, from before the check was called so
+RANGE_CHECK = "audit"  # the event's name in the file is older than the check's name
 
 
 class RunLog:
     """Appends one JSON line per event, each under the stage that was running.
 
-    Without a path nothing is written: of several processes that train together one writes for all.
+    Without a path nothing is written: of several ranks only the first writes.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -22,7 +22,7 @@ class RunLog:
         self.stage = 0
 
     def opened(self, dataset: str, root: Path) -> None:
-        """A dataset's files are about to be read."""
+        """Log that a dataset's files are about to be read."""
         self.write("open", dataset=dataset, root=str(root))
 
     def write(self, event: str, **fields: Any) -> None:
@@ -37,7 +37,7 @@ class RunLog:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The whole lines of a log; one that is being written may end in half a line. Empty where there is no file."""
+    """The complete lines of a log; one that is being written may end in a partial line. Empty if there is no file."""
     lines: list[dict[str, Any]] = []
     for text in file.read_text().splitlines() if file.exists() else []:
         try:

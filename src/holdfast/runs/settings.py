@@ -15,11 +15,11 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.records import Task
 
-# What may differ between two starts of one run: nothing here changes the weights it ends with (how ranks share the work
-# changes the order of sums, so their last bits). Where the stream's file and datasets lie is free too: tasks are
-# compared by what they say, datasets by their fingerprints, and the format of cached frames is kept in its own file.
+# Settings that may differ between two starts of one run, because they do not change the final weights (how ranks share
+# the work changes the order of sums, so the last bits). The stream's file and datasets may move too: tasks are compared
+# by content, datasets by fingerprint, and the format of cached frames is kept in its own file.
 FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
-# Settings that came later, with what runs did before: a run that was begun without them goes on.
+# Settings that were added later, with the behaviour before, so that older runs can continue.
 LATER: dict[str, Any] = {"config.method_options": {}, "config.replay.mix": "step"}
 
 
@@ -55,7 +55,7 @@ def read_settings(file: Path) -> RunSettings:
 
 
 def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
-    """Write a new run's settings, or make sure that the run was begun with the same settings and tasks."""
+    """Write a new run's settings, or check that the run was started with the same settings and tasks."""
     asked = {"config": {key: value for key, value in config.items() if key not in FREE}, "tasks": tasks}
     if not file.exists():
         write_text(file, yaml.safe_dump(asked, sort_keys=False))
@@ -78,7 +78,7 @@ def read_task(table: dict[str, Any]) -> Task:
 
 
 def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
-    """What differs between two nests of plain values, in words, by the name of the place."""
+    """Describe the differences between two nested structures of plain values, each with its full key."""
     if isinstance(begun, dict) and isinstance(asked, dict):
         for key in [*asked, *(k for k in begun if k not in asked)]:
             full = f"{name}.{key}" if name else str(key)

@@ -1,8 +1,7 @@
-"""All trials of a run in one SQLite file: rows are added, never changed; what was reported as written stays written.
+"""All trials of a run in one append-only SQLite file.
 
-The file is shared: an evaluation, a second one beside it and an operator's console may write at once. At about one
-trial a second the wait for the disk costs nothing. A correction is a new row that supersedes an old one, and both can
-be read forever.
+Several evaluations and an operator's console may write at the same time. At about one trial a second, waiting for the
+disk costs nothing. A correction is a new row that supersedes an old one; both stay in the file.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from holdfast.core.records import Matrix, Trial, TrialProtocol
 VERSION = 1
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
-# On disk the hash of the weights is called `policy`, and the protocol stands before the notes, in words: so it was when
-# the first runs were evaluated, and so their trials still open and compare.
+# On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
+# the first evaluated runs, whose trials can still be read and compared.
 _COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
 _PROTOCOL = re.compile(r"(rolled out, )?horizon (\d+)(?:, asked (\d+) ahead)?(?:; (.*))?", re.DOTALL)
 _SCHEMA = """
@@ -45,12 +44,12 @@ _INSERT = (
     f"INSERT INTO trials ({', '.join(f'"{name}"' for name in _COLUMNS)}, supersedes) "
     f"VALUES ({', '.join('?' * (len(_COLUMNS) + 1))}) ON CONFLICT DO NOTHING RETURNING id"
 )
-_SAME = (
+_SAME_SEED = (
     "SELECT id FROM trials "
     "WHERE task = ? AND stage = ? AND seed = ? AND source = ? AND policy = ? AND supersedes IS NULL"
 )
-# Nobody judges two trials of a cell at the same instant: with a time of its own, a trial without a seed is known by it.
-_SAID = (
+# Nobody judges two trials of a cell at the same instant, so the time identifies a trial without a seed.
+_SAME_TIME = (
     'SELECT id FROM trials WHERE task = ?1 AND stage = ?2 AND source = ?3 AND operator = ?4 AND "when" = ?5 '
     "AND seed IS NULL AND (?6 IS NULL OR supersedes = ?6)"
 )
@@ -60,16 +59,16 @@ class Trials(AppendOnlyFile):
     """The trials of one run. Every call is a transaction of its own; other processes see it at once."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, and make it where there is none."""
+        """Open the file, and create it if there is none."""
         super().__init__(path, _SCHEMA, VERSION)
 
     def add(self, trial: Trial, supersedes: int | None = None) -> int:
-        """Write a trial and return its number; one that is there already keeps its number and is not written again.
+        """Write a trial and return its number; one that exists already keeps its number and is not written again.
 
-        A trial of an operator is there already when one of the same cell, operator and time is.
+        An operator's trial exists already if there is one of the same cell, operator and time.
 
         Args:
-            trial: What happened. Without a time of its own it gets the present one.
+            trial: The trial. Without a time it gets the current one.
             supersedes: Number of the trial that this one corrects.
         """
         if trial.valid and trial.score is None:
@@ -79,8 +78,8 @@ class Trials(AppendOnlyFile):
         values = [_stored(name, value) for name, value in trial_to_row(trial).items()]
         values[_COLUMNS.index("when")] = trial.when or time.time()
         with self.explained(), self.writing():
-            said = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
-            same = self.file.execute(_SAID, said).fetchone() if trial.seed is None else None
+            judged = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
+            same = self.file.execute(_SAME_TIME, judged).fetchone() if trial.seed is None else None
             if same:
                 return int(same[0])
             written = self.file.execute(_INSERT, [*values, supersedes]).fetchall()
@@ -89,10 +88,10 @@ class Trials(AppendOnlyFile):
             if supersedes is not None:
                 raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
             key = (trial.task, trial.stage, trial.seed, trial.source, trial.weights)
-            return int(self.file.execute(_SAME, key).fetchone()[0])
+            return int(self.file.execute(_SAME_SEED, key).fetchone()[0])
 
     def numbered(self, task: str | None = None, stage: int | None = None) -> dict[int, Trial]:
-        """The trials as they stand, corrections in the place of what they correct, by number."""
+        """The current trials by number, with corrections in place of what they correct."""
         query = "SELECT * FROM trials t WHERE NOT EXISTS (SELECT 1 FROM trials c WHERE c.supersedes = t.id)"
         wanted = {name: value for name, value in (("task", task), ("stage", stage)) if value is not None}
         query += "".join(f" AND t.{name} = ?" for name in wanted)
@@ -101,11 +100,11 @@ class Trials(AppendOnlyFile):
         return {row["id"]: trial_from_row({name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
 
     def all(self, task: str | None = None, stage: int | None = None) -> list[Trial]:
-        """The trials as they stand, in the order in which they were written."""
+        """The current trials, in the order in which they were written."""
         return list(self.numbered(task, stage).values())
 
     def counted(self) -> list[Trial]:
-        """The trials that make up the cells: valid, and where a stage was trained anew, of its newest weights."""
+        """The trials that count: valid, and if a stage was trained again, of its newest weights."""
         valid = [trial for trial in self.all() if trial.valid]
         newest = {(trial.task, trial.stage): trial.weights for trial in valid if trial.weights}
         return [t for t in valid if t.weights in ("", newest.get((t.task, t.stage), ""))]
@@ -122,15 +121,15 @@ class Trials(AppendOnlyFile):
 
 
 def trial_to_row(trial: Trial) -> dict[str, Any]:
-    """A trial by the names of its columns, as files and exports have them."""
+    """A trial as columns, as in files and exports."""
     values = {field.name: getattr(trial, field.name) for field in fields(Trial)}
-    said = [str(part) for part in (trial.protocol, trial.notes) if part]
-    values |= {"policy": trial.weights, "notes": "; ".join(said)}
+    notes = [str(part) for part in (trial.protocol, trial.notes) if part]
+    values |= {"policy": trial.weights, "notes": "; ".join(notes)}
     return {name: values[name] for name in _COLUMNS}
 
 
 def trial_from_row(row: dict[str, Any]) -> Trial:
-    """Inverse of `trial_to_row`; columns that are left out have their usual values."""
+    """Inverse of `trial_to_row`; missing columns get their default values."""
     values = dict(row)
     if "policy" in values:
         values["weights"] = values.pop("policy")
