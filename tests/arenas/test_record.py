@@ -240,5 +240,5 @@ def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_pat
     (tmp_path / "press_button").mkdir()
     flags = ["--tasks", "stack_bowls", "press_button", "--episodes", "1", "--output", str(tmp_path)]
     assert main(["record", *flags]) == 2
-    assert "no recording of an arena" in capsys.readouterr().err
+    assert "not a recording of an arena" in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == ["press_button"]

@@ -70,8 +70,8 @@ def test_it_acts_by_chunks_holds_the_idle_arm_and_repeats_itself(checkpoint):
     for _ in range(2):
         episode.begin(2, "standard")
         policy = LearnedPolicy(episode, pilot, seed=1)
-        real = policy._look
-        policy._look = lambda real=real: (looked.append(episode.steps), real())[1]
+        real = policy._question
+        policy._question = lambda real=real: (looked.append(episode.steps), real())[1]
         actions = []
         for _ in range(10):
             actions.append(policy.act())

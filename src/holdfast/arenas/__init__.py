@@ -9,15 +9,15 @@ from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
 
 ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
-_TAKEN = ("operator", *ARENAS)  # what a trial's source may say already
+_TAKEN = ("operator", *ARENAS)  # names that are already used as the source of trials
 
 
 @cache
 def load(name: str) -> Arena:
     """The arena called `name`, made once per process.
 
-    An arena of your own goes by the path of its class, `package.module:Class`, where the module can be imported
-    (its folder is on PYTHONPATH). Naming one imports its module, so it runs its code.
+    An arena of your own is given as the path of its class, `package.module:Class`; the module must be importable
+    (its folder is on PYTHONPATH). Loading an arena runs the code of its module.
     """
     if name in ARENAS:
         return _make(ARENAS[name])

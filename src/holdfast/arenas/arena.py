@@ -1,4 +1,4 @@
-"""What an arena is: a simulator with tasks, each of which can be opened, reset by a seed, stepped and judged."""
+"""The interface of an arena: a simulator with tasks that can be opened, reset by a seed, stepped and judged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holdfast.embodiments.embodiment import Embodiment
 
 
 class Environment(Protocol):
-    """One task of an arena, opened: reset it and step it as often as wanted.
+    """One opened task of an arena. It can be reset and stepped any number of times.
 
-    An episode must depend on its seed, its level and the actions alone, to the last bit: not on earlier episodes, not
+    An episode must depend only on its seed, its level and the actions, to the last bit: not on earlier episodes, not
     on the process, not on how often it was observed.
     """
 
     def reset(self, seed: int, level: str) -> None:
-        """Begin an episode: the seed and the level decide the layout. Nothing is reached yet."""
+        """Begin an episode: the seed and the level determine the layout. Nothing is reached yet."""
 
     def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = ()) -> Observation:
         """The measured state and, where a size (height, width) is given, the images of these cameras at that size."""
@@ -39,14 +39,14 @@ class Environment(Protocol):
         """What the episode has reached so far, in the words of the task's rubric."""
 
     def picture(self) -> np.ndarray:
-        """What people are shown: uint8 (height, width, 3), both even."""
+        """A picture for people: uint8 (height, width, 3), height and width even."""
 
     def close(self) -> None:
         """Free renderers and memory."""
 
 
 class ActingPolicy(Protocol):
-    """A policy that is asked for one action per control step: scripted, or learned."""
+    """A policy that gives one action per control step: scripted or learned."""
 
     def act(self) -> np.ndarray | None:
         """The next action; None when it has finished."""
@@ -67,13 +67,13 @@ class Arena(ABC):
 
     `state` and `action` name the dimensions of observations and actions, which may differ. With an `embodiment` both
     are its names; the arms that a task does not use are then held still. `levels` say how far layouts may vary; an
-    arena without levels keeps the one level "".
+    arena without levels keeps the single level "".
 
     Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
     can record its demonstrations. `has_viewer` says that `view` opens a window.
     """
 
-    name: str  # goes into every trial's source
+    name: str  # stored as the source of every trial
     rate: int  # control steps per second
     cameras: tuple[str, ...]
     state: tuple[str, ...]
@@ -95,7 +95,7 @@ class Arena(ABC):
 
     @abstractmethod
     def open(self, task: str, shadows: bool = False) -> Environment:
-        """Open a task. `shadows` asks for finer pictures, however slow; an arena that has none ignores it."""
+        """Open a task. `shadows` asks for better pictures, even if they are slow; arenas may ignore it."""
 
     def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
         """The scripted policy `name` in one of this arena's environments, which was just reset.
@@ -123,6 +123,6 @@ class Arena(ABC):
         return asked
 
     def check_policy(self, name: str) -> None:
-        """Refuse a scripted policy that it does not have."""
+        """Raise an error if it does not have this scripted policy."""
         if name not in self.policies:
             raise unknown(f"scripted policy of the arena {self.name!r}", name, self.policies)

@@ -1,4 +1,4 @@
-"""Pictures of an episode: the cameras tiled, and beside them the rubric as it ticks."""
+"""Pictures of an episode: the cameras tiled, and beside them the rubric so far."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def board(task: Task, images: dict[str, np.ndarray], reached: Reached | None, se
 
     Args:
         task: The task, with its rubric.
-        images: By camera, all of one size; a picture that is no camera's goes by the name "".
-        reached: What was reached so far; None where nobody scored.
+        images: By camera, all of one size; a picture that is not from a camera has the name "".
+        reached: What was reached so far; None if the episode is not scored.
         seconds: Since the episode began.
     """
     images = {camera: _enlarged(image) for camera, image in images.items()}

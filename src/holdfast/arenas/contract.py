@@ -1,4 +1,4 @@
-"""What every arena must do, as tests: derive a test class, name an arena and a task, run pytest.
+"""Tests that every arena must pass: derive a test class, name an arena and a task, run pytest.
 
 class TestMine(ArenaContract):
     arena, task = MyArena(), "reach"
@@ -22,7 +22,7 @@ STEPS = 5  # enough for a difference to show
 
 
 class ArenaContract:
-    """Tests of one task of an arena, which is opened once for all. Override `actions` where these do not fit."""
+    """Tests of one task of an arena, opened once for all tests. Override `actions` if these do not fit."""
 
     arena: ClassVar[Arena]
     task: ClassVar[str]
@@ -39,20 +39,20 @@ class ArenaContract:
         return found
 
     def actions(self, episode: ScoredEpisode) -> Sequence[np.ndarray]:
-        """A few actions that move something: near the measured state, where that is what actions name."""
+        """A few actions that move something: close to the measured state if actions have its dimensions."""
         names = self.arena.action
         start = episode.environment.observe().state if self.arena.state == names else np.zeros(len(names))
         steps = np.linspace(0.02, 0.1, STEPS)
         return [start + step for step in steps]
 
     def test_it_says_what_it_is(self) -> None:
-        """Names, rate and levels are there, and none stands twice."""
+        """Names, rate and levels are set, and no name occurs twice."""
         arena = self.arena
         assert arena.name
         assert arena.rate > 0
         for names in (arena.cameras, arena.state, arena.action, arena.levels):
             assert names, "a name is missing"
-            assert len(set(names)) == len(names), f"a name stands twice in {names}"
+            assert len(set(names)) == len(names), f"a name occurs twice in {names}"
         assert arena.default_level in arena.levels
         assert arena.embodiment is None or arena.embodiment.names == arena.state == arena.action
 
@@ -65,7 +65,7 @@ class ArenaContract:
                 self.arena.embodiment.active(task.arms)
 
     def test_unknown_names_are_errors_that_list_the_valid_ones(self) -> None:
-        """A typing mistake costs no search."""
+        """A typo is easy to correct."""
         assert self.task in refused(lambda: self.arena.task("no such task"))
         assert self.arena.default_level in refused(lambda: self.arena.level("no such level"))
 
@@ -84,7 +84,7 @@ class ArenaContract:
         assert np.array_equal(environment.observe(self.size, [last]).images[last], seen.images[last])
 
     def test_a_seed_is_a_layout(self) -> None:
-        """The same seed gives the same episode, another one another."""
+        """The same seed gives the same episode, another seed a different one."""
         first = self.played(self.episode)
         assert same(first, self.played(self.episode)), "an episode depends on the one before it"
         episode = self.episode
@@ -92,7 +92,7 @@ class ArenaContract:
         assert not same(first, self.played(episode)), "another seed gives the same episode"
 
     def test_opened_anew_it_is_the_same(self) -> None:
-        """So trials do not depend on the process that runs them."""
+        """Trials must not depend on the process that runs them."""
         other = ScoredEpisode(self.arena, self.arena.task(self.task))
         other.begin(1, self.arena.default_level)
         fresh = self.played(other)
@@ -100,18 +100,18 @@ class ArenaContract:
         assert same(self.played(self.episode), fresh)
 
     def test_looking_changes_nothing(self) -> None:
-        """So a filmed trial is the same trial."""
+        """Filming a trial must not change it."""
         plain, watched = self.played(self.episode)[-1:], self.played(self.episode, looks=2)[-1:]
         assert same(plain, watched)
 
     def test_what_an_observation_holds_is_its_own(self) -> None:
-        """It stays as it was while the episode goes on."""
+        """It does not change while the episode goes on."""
         episode = self.episode
         seen = episode.environment.observe(self.size, self.arena.cameras)
         before = seen.state.copy()
         for action in self.actions(episode):
             episode.step(action)
-        assert np.array_equal(seen.state, before), "the state of an old observation moves along"
+        assert np.array_equal(seen.state, before), "the state of an old observation changes"
         assert not np.array_equal(episode.environment.observe().state, before), "the actions move nothing"
 
     def test_a_malformed_action_is_refused(self) -> None:
@@ -131,7 +131,7 @@ class ArenaContract:
                 episode.step(action)
 
     def test_it_is_over_when_its_time_is_up_and_speaks_the_words_of_the_rubric(self) -> None:
-        """What it says was reached can be scored at every step."""
+        """What it reports as reached can be scored at every step."""
         episode = self.episode
         task, action = episode.task, self.actions(episode)[-1]
         while not episode.over:
@@ -151,7 +151,7 @@ class ArenaContract:
         assert picture.shape[0] % 2 == picture.shape[1] % 2 == 0
 
     def test_its_scripted_policies_act(self) -> None:
-        """Those that it says it has."""
+        """Every policy that it lists gives an action."""
         for name in self.arena.policies:
             episode = self.episode
             action = self.arena.policy(name, episode.environment, None).act()
@@ -159,7 +159,7 @@ class ArenaContract:
             episode.step(action)
 
     def test_its_expert_reaches_full_score(self) -> None:
-        """Else there would be nothing to record."""
+        """Otherwise there would be nothing to record."""
         if "expert" not in self.arena.policies:
             return
         for seed in (None, 7):
@@ -170,7 +170,7 @@ class ArenaContract:
             assert episode.done, f"the expert ends with {episode.score:.0f} of 100"
 
     def played(self, episode: ScoredEpisode, looks: int = 1) -> list[Observation]:
-        """What is seen in an episode that has just begun."""
+        """The observations of an episode that has just begun."""
         seen = []
         for action in self.actions(episode):
             for _ in range(looks):
@@ -188,7 +188,7 @@ def same(first: Sequence[Observation], second: Sequence[Observation]) -> bool:
 
 
 def refused(attempt: Callable[[], object]) -> str:
-    """The message with which something is refused."""
+    """The message of the HoldfastError that a call raises."""
     try:
         attempt()
     except HoldfastError as error:

@@ -1,4 +1,4 @@
-"""One demonstration of the expert, its images in a file, however large they are."""
+"""One demonstration of the expert. Its images are written to a file, since they may be large."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from holdfast import arenas
 from holdfast.arenas.scored_episode import ScoredEpisode
 
-_opened: dict[tuple[str, str], ScoredEpisode] = {}  # of this process: one, since each may hold a share of a GPU
+_opened: dict[tuple[str, str], ScoredEpisode] = {}  # at most one per process, since each may hold GPU memory
 
 
 @dataclass(frozen=True)
 class RecordingOrder:
-    """What to record where. Layouts' seeds count up from `seed`; episodes are those of full score, in that order."""
+    """What to record. Seeds of layouts count up from `seed`; those with full score become episodes, in order."""
 
     task: str
     episodes: int
@@ -28,7 +28,7 @@ class RecordingOrder:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A demonstration; `frames` holds its images, for each step and camera height x width x 3 bytes, if it is full."""
+    """A demonstration; if it has full score, `frames` holds height x width x 3 bytes per step and camera."""
 
     seed: int
     full: bool
@@ -38,7 +38,7 @@ class Demonstration:
 
 
 def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration:
-    """Let the expert demonstrate the layout of a seed, in a tempo and on paths of its own, and render what it sees."""
+    """Let the expert demonstrate the layout of a seed, with its own speed and paths, and render the cameras."""
     episode = _open(order.arena, order.task)
     environment, cameras = episode.environment, episode.arena.cameras
     episode.begin(seed, order.level)

@@ -1,4 +1,4 @@
-"""A trained policy in an arena: it looks, predicts a chunk, carries out the first steps of it, and looks again."""
+"""A trained policy in an arena: it observes, predicts a chunk, executes its first steps, and observes again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def chunk_queue(episode: ScoredEpisode, horizon: int) -> ActionQueue:
 
 
 class LearnedPolicy:
-    """A saved policy that acts: in the layout of its seed it does what `holdfast evaluate` scores."""
+    """A saved policy that acts. With the seed of a layout it acts as in `holdfast evaluate`."""
 
     def __init__(self, episode: ScoredEpisode, pilot: Pilot, seed: int = 0) -> None:
-        """Begin in an episode that has just begun.
+        """Start in an episode that has just begun.
 
         Args:
             episode: Where it will act.
             pilot: The policy.
-            seed: Of its own randomness.
+            seed: Seed of the policy's noise.
         """
         self._episode, self._pilot, self._seed = episode, pilot, seed
         self._queue = chunk_queue(episode, pilot.answer_steps)
@@ -42,10 +42,10 @@ class LearnedPolicy:
         if self._episode.done:
             return None
         if self._queue.due:
-            self._queue.put(self._queue.step, self._pilot.answer([self._look()])[0])
+            self._queue.put(self._queue.step, self._pilot.answer([self._question()])[0])
         return self._queue.take()
 
-    def _look(self) -> Question:
+    def _question(self) -> Question:
         seen = self._episode.environment.observe(self._pilot.size, self._pilot.cameras)
         self._asked += 1
         return Question(self._episode.task, seen.state, seen.images, self._seed, self._asked - 1)

@@ -1,7 +1,7 @@
 """Records expert demonstrations: one pool of processes for all tasks, each of which simulates, renders and encodes.
 
-What is recorded depends on the seeds alone, never on the number of processes. Tasks that take long come first, so that
-the last parts under way are short ones; a task whose parts are all there is joined while others are still recorded.
+What is recorded depends only on the seeds, never on the number of processes. Long tasks come first, so that the last
+parts to finish are short; a task whose parts are all recorded is joined while others are still in progress.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from holdfast.arenas.recording_shards import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import end_with_parent
 
-_PATIENCE = 20  # demonstrations dropped before it matters that most are
-_since: Any = None  # in a worker process: how many demonstrations of each task all of them have kept and dropped
+_PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
+_since: Any = None  # in a worker process: shared counts of demonstrations kept and dropped, by task
 
 type Job = partial[None]
 type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
@@ -52,14 +52,14 @@ class Recording:
 
 @dataclass(frozen=True)
 class Work:
-    """A recording under way: what is asked for, the folder of its parts, and the dataset it becomes."""
+    """A recording in progress: its order, the folder of its parts, and the dataset it becomes."""
 
     order: RecordingOrder
     folder: Path
     final: Path
 
     def begin(self) -> None:
-        """Refuse to go on with what was begun otherwise."""
+        """Store the order; refuse to continue a recording with another one."""
         file = self.folder / "order.json"
         if file.exists():
             _check_same(self.order, json.loads(file.read_text()), self.folder)
@@ -69,7 +69,7 @@ class Work:
         (self.folder / FRAMES).mkdir()
 
     def next_jobs(self, row: int) -> list[Job]:
-        """What to do when nothing of this recording is under way: record missing parts, then join them all."""
+        """The jobs to run when none of this recording is running: record missing parts, then join them all."""
         if self.final.exists():
             return []
         parts = missing_parts(self.order, self.folder)
@@ -83,12 +83,12 @@ def record(
     processes: int,
     report: Report = lambda task, kept, dropped: None,
 ) -> list[Recording]:
-    """Record tasks into the datasets `output/<task>`, going on with what is there already.
+    """Record tasks into the datasets `output/<task>`, continuing what exists already.
 
     Args:
         orders: What to record, each task once.
         output: Folder of the datasets' folders.
-        processes: How many simulate and render side by side.
+        processes: Number of processes that simulate and render.
         report: Called after demonstrations of a task.
     """
     for order in orders:
@@ -96,14 +96,14 @@ def record(
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
     missing = [work for work in works if not work.final.exists()]
     for work in works:
-        if work not in missing:  # one that is not what was asked for is refused before the others are recorded
+        if work not in missing:  # other settings are refused before the rest is recorded
             done = _finish(work)
             report(work.order.task, len(done.seeds), len(done.dropped))
     with ExitStack() as locks:
         for work in missing:
             locks.enter_context(_locked(work.folder))
             work.begin()
-        _carry_out(missing, processes, report)
+        _run_jobs(missing, processes, report)
     return [_finish(work) for work in works]
 
 
@@ -118,14 +118,14 @@ def _check_order(order: RecordingOrder) -> None:
 def _finish(work: Work) -> Recording:
     notes = read_notes(work.final)
     if notes is None:
-        raise HoldfastError(f"{work.final} exists and is no recording of an arena. Choose another --output.")
+        raise HoldfastError(f"{work.final} exists and is not a recording of an arena. Choose another --output.")
     _check_same(work.order, notes["order"], work.final)
     shutil.rmtree(work.folder, ignore_errors=True)
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
 
 
-def _carry_out(works: list[Work], processes: int, report: Report) -> None:
-    """Do all jobs of all recordings, those of the longest task first."""
+def _run_jobs(works: list[Work], processes: int, report: Report) -> None:
+    """Run all jobs of all recordings, those of the longest task first."""
     works = sorted(works, key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
     queues = [work.next_jobs(row) for row, work in enumerate(works)]
@@ -138,7 +138,7 @@ def _carry_out(works: list[Work], processes: int, report: Report) -> None:
             if not running:
                 break
             done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-            counts.tell()
+            counts.update()
             for job in done:
                 row = running.pop(job)
                 job.result()
@@ -147,24 +147,24 @@ def _carry_out(works: list[Work], processes: int, report: Report) -> None:
 
 
 class _Counts:
-    """Demonstrations of every recording, kept and dropped: those on disk, and those since."""
+    """Counts of demonstrations kept and dropped, by recording: those on disk, and those since."""
 
     def __init__(self, works: list[Work], report: Report) -> None:
         self.since = get_context("spawn").Array("i", 2 * len(works))
         self._works, self._report = works, report
         finished = [finished_parts(work.order, work.folder) for work in works]
         self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
-        self._told = [0] * len(self._earlier)
+        self._reported = [0] * len(self._earlier)
 
-    def tell(self) -> None:
-        """Report on recordings that have got on; stop those that are in vain."""
+    def update(self) -> None:
+        """Report recordings whose counts changed; raise an error if an expert mostly fails."""
         counts = [earlier + since for earlier, since in zip(self._earlier, self.since[:], strict=True)]
         for row, work in enumerate(self._works):
             mine = slice(2 * row, 2 * row + 2)
-            if counts[mine] != self._told[mine]:
+            if counts[mine] != self._reported[mine]:
                 self._report(work.order.task, *counts[mine])
-                _check_worth(work.order, *counts[mine])
-        self._told = counts
+                _check_expert(work.order, *counts[mine])
+        self._reported = counts
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
             "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer "
             "--processes."
         ) from None
-    except BaseException:  # an error or a key press: nobody waits for the parts under way
+    except BaseException:  # after an error or Ctrl-C, do not wait for parts in progress
         for child in active_children():
             child.terminate()
         raise
@@ -186,7 +186,7 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
 
 
 def _enter(since: Any) -> None:
-    """Make a worker process ready: it counts what it does, and ends when the recorder does."""
+    """Prepare a worker process: it counts demonstrations, and ends with the recorder."""
     global _since
     _since = since
     end_with_parent()
@@ -201,11 +201,11 @@ def _count(row: int, kept: bool) -> None:
         _since[2 * row + (not kept)] += 1
 
 
-def _check_worth(order: RecordingOrder, kept: int, dropped: int) -> None:
+def _check_expert(order: RecordingOrder, kept: int, dropped: int) -> None:
     if dropped > max(_PATIENCE, kept):
         raise HoldfastError(
             f"The expert of {order.task} failed in {dropped} of {kept + dropped} layouts of level {order.level!r}; "
-            "there is too little to demonstrate. Try another --level."
+            "there are too few demonstrations. Try another --level."
         )
 
 
@@ -221,7 +221,7 @@ def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> No
 
 @contextmanager
 def _locked(work: Path) -> Iterator[None]:
-    """Keep the folder to this process; the lock goes with the process, however it ends."""
+    """Lock the folder; the lock is released when the process ends, however it ends."""
     try:
         work.mkdir(parents=True, exist_ok=True)
         file = (work / ".lock").open("w")

@@ -1,6 +1,6 @@
-"""The parts of a recording: each holds the demonstrations of a few seeds and is a whole dataset of its own.
+"""The parts of a recording: each is a complete dataset with the demonstrations of a few seeds.
 
-So parts are recorded side by side, a kill costs only those under way, and whoever goes on sees on disk what is missing.
+So parts are recorded in parallel, a kill loses only those in progress, and a restart sees on disk what is missing.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from holdfast.data.doctor.pictures import lost_frames
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, merge_datasets
 
-PART = 5  # seeds of a part; what a kill can cost each process, and the longest that others wait for the last one
+PART = 5  # seeds per part: the most a kill loses in each process, and the most that others wait for at the end
 NOTES = Path("meta") / "recording.json"
 FRAMES = "frames"  # folder of images that are not encoded yet
-_SMALL = 224  # below this, an image's colours need its full resolution
+_SMALL = 224  # smaller images are stored with colours in full resolution
 
 
 def missing_parts(order: RecordingOrder, work: Path) -> list[range]:
-    """Seeds of the parts to record next; nothing when all episodes are there."""
+    """Seeds of the parts to record next; none when all episodes are recorded."""
     return [seeds for seeds in _planned(order, work) if not _place(work, seeds).exists()]
 
 
 def finished_parts(order: RecordingOrder, work: Path) -> list[Path]:
-    """Folders of the parts that are there, in the order of their seeds."""
+    """Folders of the finished parts, in the order of their seeds."""
     return [part for seeds in _planned(order, work) if (part := _place(work, seeds)).exists()]
 
 
 def _planned(order: RecordingOrder, work: Path) -> list[range]:
-    """Seeds of all parts, as far as is known: where demonstrations failed, further seeds take their place."""
+    """Seeds of all parts, as far as known: further seeds replace those whose demonstrations failed."""
     planned: list[range] = []
     first, kept = order.seed, 0
     while kept < order.episodes:
@@ -55,7 +55,7 @@ def _planned(order: RecordingOrder, work: Path) -> list[range]:
 
 
 def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None]) -> None:
-    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is whole.
+    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is complete.
 
     Args:
         order: What to record.
@@ -83,7 +83,7 @@ def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable
 
 
 def join_parts(order: RecordingOrder, parts: list[Path], final: Path) -> None:
-    """Make one dataset of all parts, which gets its name when it is whole."""
+    """Make one dataset of all parts, which gets its name when it is complete."""
     seeds, dropped = seeds_of(parts)
     filled = [part for part in parts if _notes_of(part)["seeds"]]
     whole = filled[0]
@@ -103,7 +103,7 @@ def seeds_of(parts: list[Path]) -> tuple[list[int], list[int]]:
 
 
 def read_notes(dataset: Path) -> dict[str, Any] | None:
-    """What the recorder wrote down about a dataset: `order`, `seeds` and `dropped`; None if it is not ours."""
+    """A recording's `order`, `seeds` and `dropped`; None if the dataset is not a recording of an arena."""
     try:
         notes: dict[str, Any] = json.loads((dataset / NOTES).read_text())
     except (OSError, ValueError):
@@ -112,7 +112,7 @@ def read_notes(dataset: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a small file so that a kill leaves the old one or the new one."""
+    """Write a small file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".writing")
     temporary.write_text(json.dumps(content))
@@ -146,13 +146,13 @@ def _encode(order: RecordingOrder, dataset: Any, demonstration: Demonstration) -
 
 
 def _verify(dataset: Path) -> None:
-    """Videos must have as many frames as the tables have rows: an encoder that falls behind loses some silently."""
+    """Check that videos have as many frames as the tables have rows: a slow encoder drops some silently."""
     for finding in lost_frames(open_source(str(dataset)), Expected()):
         raise HoldfastError(f"Recording {dataset} failed: {finding.where}: {finding.detail} Run the command again.")
 
 
 def _place(work: Path, seeds: range) -> Path:
-    """Where the part of some seeds lies."""
+    """Folder of the part with these seeds."""
     return work / f"part-{seeds.start}-{len(seeds)}"
 
 

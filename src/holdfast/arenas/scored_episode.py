@@ -1,4 +1,4 @@
-"""An episode of an arena, scored as it goes by the rubric of whoever asks."""
+"""An episode of an arena, scored at every step by the caller's rubric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FULL = 100.0
 
 
 class ScoredEpisode:
-    """One task of an arena, opened, with the rubric by which it is scored; one episode after the other.
+    """One opened task of an arena, with its rubric; runs one episode after the other.
 
     Evaluation, videos, recordings and simulated robots all step an arena through this class.
     """
@@ -22,9 +22,9 @@ class ScoredEpisode:
         """Open the task.
 
         Args:
-            arena: Where it is.
+            arena: The arena of the task.
             task: Its name is the arena's; its instruction and rubric are the caller's, usually those of a run.
-            shadows: Ask for prettier pictures.
+            shadows: Ask for better pictures.
         """
         arena.task(task.name)
         self.arena, self.task = arena, task
@@ -38,7 +38,7 @@ class ScoredEpisode:
         self.reached: Reached = self.environment.reached()
 
     def step(self, action: np.ndarray) -> None:
-        """One control step, after which what was reached is asked for."""
+        """Take one control step and update what was reached."""
         names = self.arena.action
         if np.shape(action) != (len(names),) or not np.isfinite(action).all():
             raise HoldfastError(f"An action of the arena {self.arena.name!r} is {len(names)} numbers, got {action!r}.")
@@ -85,5 +85,5 @@ class ScoredEpisode:
         )
 
     def close(self) -> None:
-        """Free what the environment holds."""
+        """Close the environment."""
         self.environment.close()

@@ -1,4 +1,4 @@
-"""Scores of scripted policies: whether a task can be done, and cannot be done without looking."""
+"""Scores of scripted policies: they show whether a task can be done, and that it cannot be done blindly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tally:
 def score(
     arena: str, task: str, policy: str, level: str, seeds: Sequence[int], processes: int = 1, jitter: bool = False
 ) -> Tally:
-    """Score a scripted policy on one trial for each seed; the number of processes changes nothing but the time.
+    """Score a scripted policy on one trial for each seed; the number of processes affects only the time.
 
     Args:
         arena: Name of an arena.
@@ -38,12 +38,12 @@ def score(
         policy: One of its scripted policies.
         level: One of its levels.
         seeds: One for each trial.
-        processes: How many run side by side.
+        processes: How many run in parallel.
         jitter: Vary the expert's motions as demonstrations are varied.
     """
-    place = arenas.load(arena)
-    record = place.task(task)
-    place.check_policy(policy)
+    loaded = arenas.load(arena)
+    record = loaded.task(task)
+    loaded.check_policy(policy)
     shares = [list(seeds[k::processes]) for k in range(min(processes, len(seeds)))]
     if len(shares) > 1:
         with ProcessPoolExecutor(len(shares), get_context("spawn")) as pool:
@@ -55,12 +55,12 @@ def score(
 
 
 def _trials(arena: str, task: str, policy: str, level: str, seeds: list[int], jitter: bool) -> dict[int, Trial]:
-    place = arenas.load(arena)
-    episode = ScoredEpisode(place, place.task(task))
+    loaded = arenas.load(arena)
+    episode = ScoredEpisode(loaded, loaded.task(task))
     trials = {}
     for seed in seeds:
         episode.begin(seed, level)
-        acting = place.policy(policy, episode.environment, seed if jitter else None)
+        acting = loaded.policy(policy, episode.environment, seed if jitter else None)
         while not episode.over and (action := acting.act()) is not None:
             episode.step(action)
         trials[seed] = episode.trial()

@@ -1,4 +1,4 @@
-"""The twin as an arena, and what the twin alone has. The only file outside `twin/` that imports it."""
+"""The twin as an arena, and functions that only the twin has. The only file outside `twin/` that imports it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, mom
 
 
 def write_task_page(folder: Path, task: str | None) -> Iterator[Path]:
-    """Write tasks.md and its pictures, or of those only one task's; gives each file when it is there."""
+    """Write tasks.md and its pictures, or only one task's picture; yields each file when it is written."""
     from holdfast.twin.docs import draw, overview, page
 
     pictures = folder / "pictures"
@@ -92,7 +92,7 @@ def write_task_page(folder: Path, task: str | None) -> Iterator[Path]:
 
 
 def make_base(output: Path, console: Console, dry_run: bool = False) -> Path:
-    """Pretrain nano's base on the twin's playground; a dry run only says what would be done."""
+    """Pretrain nano's base on the twin's playground; a dry run only prints what would be done."""
     from holdfast.twin.skills.base import BaseConfig
     from holdfast.twin.skills.base import make_base as make
 

@@ -1,4 +1,4 @@
-"""Episodes to look at: a policy in an arena or a recorded episode, moment by moment, as a video or in a window."""
+"""Shows episodes, of a policy in an arena or of a recording, as a video or in a window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.data.lerobot.source import Source, camera_name, open_source
 
 @dataclass(frozen=True)
 class Moment:
-    """One picture of an episode: what the cameras saw, and what had been reached; None where nobody scored."""
+    """One picture of an episode: what the cameras saw, and what had been reached; None if it is not scored."""
 
     seconds: float
     images: dict[str, np.ndarray]
@@ -53,7 +53,7 @@ def acted(episode: ScoredEpisode, policy: ActingPolicy, size: tuple[int, int]) -
 def recorded(dataset: str, number: int, arena: str) -> Shown:
     """A recorded episode; one of this arena is scored by repeating its actions there.
 
-    A dataset may say that it comes from another arena. That one is not loaded, since naming an arena runs its code.
+    If the dataset names another arena, that arena is not loaded, since loading it would run its code.
     """
     source = open_source(dataset)
     if not 0 <= number < len(source.starts):
@@ -61,10 +61,10 @@ def recorded(dataset: str, number: int, arena: str) -> Shown:
     notes = read_notes(source.root)
     origin = None if notes is None else notes["order"].get("arena", "twin")
     if notes is None or origin != arena:
-        said = "Recorded elsewhere: not scored." if notes is None else f"Scored only with --arena {origin}."
-        return Shown(Task(source.root.name, said, ("any",)), round(source.fps), _repeated(source, number, None))
-    place = arenas.load(arena)
-    episode = ScoredEpisode(place, place.task(notes["order"]["task"]))
+        note = "Recorded elsewhere: not scored." if notes is None else f"Scored only with --arena {origin}."
+        return Shown(Task(source.root.name, note, ("any",)), round(source.fps), _repeated(source, number, None))
+    loaded = arenas.load(arena)
+    episode = ScoredEpisode(loaded, loaded.task(notes["order"]["task"]))
     episode.begin(notes["seeds"][number], notes["order"]["level"])
     return Shown(episode.task, round(source.fps), _repeated(source, number, episode))
 
@@ -78,7 +78,7 @@ def write_video(path: Path, shown: Shown) -> Moment:
 
 
 def show(episode: ScoredEpisode, policy: ActingPolicy, say: Callable[[str], None]) -> None:
-    """Play an episode in the arena's window at its real pace, and say what is reached; needs a screen."""
+    """Play an episode in the arena's window in real time, and print what is reached; needs a display."""
     with episode.arena.view(episode.environment) as viewer:
         due, said = time.monotonic(), set[str]()
         while viewer.is_running() and not episode.over and (action := policy.act()) is not None:
@@ -109,7 +109,7 @@ def _repeated(source: Source, number: int, episode: ScoredEpisode | None) -> Ite
         yield Moment(i / source.fps, images, episode.reached if episode else None)
         if episode:
             episode.step(source.action[frame])
-    if episode:  # what the last action brought about was seen by no camera, but it counts
+    if episode:  # the result of the last action counts, though no camera recorded it
         yield Moment(len(frames) / source.fps, images, episode.reached)
 
 

@@ -15,17 +15,17 @@ Z = 1.959964  # 95 %
 
 @dataclass
 class Cell:
-    """Task after stage: its seeds in order, and the scores of those written down so far.
+    """One task after one stage: its seeds in order, and the scores written so far.
 
-    Trials end in any order but are written in the order of their seeds, and whether there are enough is asked of what
-    is written. So the trials of a cell that stops early do not depend on how many processes ran them.
+    Trials end in any order but are written in the order of their seeds, and only written trials decide whether there
+    are enough. So the trials of a cell that stops early do not depend on how many processes ran them.
     """
 
     stage: FinishedStage
     task: str
     seeds: Sequence[int]
     width: float | None = None
-    known: dict[int, float] = field(default_factory=dict)  # written by an earlier start, by seed
+    known: dict[int, float] = field(default_factory=dict)  # from earlier evaluations, by seed
     scores: list[float] = field(default_factory=list)
     _waiting: dict[int, Trial] = field(default_factory=dict)
 
@@ -41,7 +41,7 @@ class Cell:
             yield seed
 
     def add(self, trial: Trial) -> Iterator[Trial]:
-        """Take a finished trial; gives those that are now due to be written."""
+        """Add a finished trial; yields those that can now be written."""
         assert trial.seed is not None
         self._waiting[trial.seed] = trial
         while not self.settled and self.seeds[len(self.scores)] in self._waiting:
@@ -58,7 +58,7 @@ class Cell:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more needs to be run: all seeds are there, or the interval is narrow enough."""
+        """Whether nothing more needs to be run: all seeds are done, or the interval is narrow enough."""
         if len(self.scores) == len(self.seeds):
             return True
         return self.width is not None and len(self.scores) >= LEAST and interval_width(self.scores) < self.width
@@ -71,9 +71,9 @@ class Cell:
 def interval_width(scores: Sequence[float]) -> float:
     """Width of Wilson's 95 % interval for the mean of scores from 0 to 100.
 
-    It takes the scores for all or nothing, the most they can vary about their mean; so a few equal scores do not pass
-    for certainty, as they would with the spread that was seen. (SciPy's Wilson interval takes whole counts only; a sum
-    of partial scores is none.)
+    It treats scores as all or nothing, the largest possible spread about their mean; so a few equal scores do not count
+    as certainty, as they would with the observed spread. (SciPy's Wilson interval takes only whole counts, not sums of
+    partial scores.)
     """
     n, mean = len(scores), sum(scores) / len(scores) / 100
     return 200 * Z / (1 + Z**2 / n) * math.sqrt(mean * (1 - mean) / n + Z**2 / (4 * n * n))

@@ -21,7 +21,7 @@ WORKERS = ("processes", "ray")
 
 @dataclass(frozen=True)
 class Choice:
-    """What is evaluated and how. Without trials nothing is run. Empty `stages` and `tasks` mean all there are."""
+    """What is evaluated and how. With 0 `trials` nothing is run. Empty `stages` and `tasks` mean all."""
 
     trials: int = 20
     first_seed: int = 0
@@ -51,7 +51,7 @@ class Choice:
 
 
 def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
-    """The cells to measure, with what an earlier start has measured of them."""
+    """The cells to measure, with their trials from earlier evaluations."""
     _check_names(run, choice)
     arena = arenas.load(choice.arena)
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
@@ -73,7 +73,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
 
 
 def measure(run: Run, choice: Choice, cells: Sequence[Cell], trials: Trials) -> Iterator[Cell]:
-    """Run what is left of the cells; gives a cell each time one of its trials was written."""
+    """Run the remaining trials; yields a cell each time one of its trials was written."""
     by_name = {(cell.stage.number, cell.task): cell for cell in cells}
     if all(cell.settled for cell in cells):
         return
@@ -85,7 +85,7 @@ def measure(run: Run, choice: Choice, cells: Sequence[Cell], trials: Trials) -> 
 
 
 def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
-    """A run's scores where the metrics look for them, with the single-task scores of a `finetune` run beside them."""
+    """A run's scores as the metrics read them, with the single-task scores of a `finetune` run as baseline."""
     own = run.arranged(trials.matrix(run.names))
     if baseline is None:
         return own
@@ -140,7 +140,7 @@ def _check_names(run: Run, choice: Choice) -> None:
 
 
 def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None:
-    """The arena must have the run's task, score it in the words of the run's rubric, and have what the policy needs."""
+    """Check that the arena has the run's task with the same rubric, and the dimensions and cameras of the policy."""
     if name not in arena.tasks:
         raise HoldfastError(
             f"{name!r} is not a task of the arena {arena.name!r}, so only operators can try it. Name others with "
@@ -162,7 +162,7 @@ def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None
 
 
 def _check_rubric(own: Task, arena: Arena) -> None:
-    """Scores need the same milestones and penalties; a run's task without milestones counts plain success."""
+    """Check for the same milestones and penalties; a run's task without milestones counts plain success."""
     theirs = arena.tasks[own.name]
     for word, has, gives in (
         ("milestones", own.milestones, theirs.milestones),
@@ -172,7 +172,7 @@ def _check_rubric(own: Task, arena: Arena) -> None:
         if own.milestones and set(names) != set(given):
             raise HoldfastError(
                 f"Task {own.name!r} was trained with the {word} {', '.join(names) or 'none'}, the arena {arena.name!r} "
-                f"judges {', '.join(given) or 'none'}: such scores would mean nothing. Train with the arena's rubric."
+                f"judges {', '.join(given) or 'none'}: such scores would be meaningless. Train with the arena's rubric."
             )
 
 
@@ -192,7 +192,7 @@ def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
 
 
 def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable[Trial]) -> None:
-    """Refuse trials that were made otherwise, whose mean would say nothing. An operator's correction may stand."""
+    """Refuse to mix trials of different levels or protocols. Operators' corrections may differ."""
     asked = choice.level, _protocol(choice, stage)
     for trial in known:
         if not trial.operator and (trial.level, trial.protocol) != asked:

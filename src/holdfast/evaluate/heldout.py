@@ -1,4 +1,4 @@
-"""How much of an unseen demonstration a policy would have predicted: a cheap look at forgetting, without a robot."""
+"""How well a policy predicts held-out demonstrations: a cheap measure of forgetting, without a robot."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from holdfast.runs.embodiment import find_embodiment
 from holdfast.runs.heldout import write_scores
 from holdfast.runs.run import FinishedStage, Run
 
-FRAMES = 3  # moments looked at in every episode: its beginning, where most is still open, and a little later
+FRAMES = 3  # scored at the start of every episode, where most of the motion is still to come
 
 
 def write_heldout(run: Run, folder: Path, unseen: bool, device: str) -> Iterator[tuple[int, int, str]]:
     """Score every finished stage on held-out demonstrations `folder/<task>` and write RUN/heldout.json.
 
-    Gives, after every cell, how many of how many are done, and its mean.
+    Yields, after every cell, how many of how many are done, and its mean.
     """
     sources = {task.name: _open(folder / task.name) for task in run.tasks}
     pairs = [(s, i) for s in run.stages for i, n in enumerate(run.names, 1) if unseen or n in s.seen]
@@ -97,7 +97,7 @@ def _check_unseen(stage: FinishedStage, task: Task, source: Source) -> None:
 
 
 def _active(run: Run, task: Task, source: Source) -> np.ndarray:
-    """The dimensions of the task's own arms; all of them where the run was trained without a robot's description."""
+    """The dimensions of the task's own arms; all of them if the run was trained without an embodiment."""
 
     def known() -> Embodiment | None:
         return next((robot for robot in EMBODIMENTS.values() if robot.names == source.action_names), None)

@@ -1,4 +1,4 @@
-"""Trials in an arena: environments that look and act, and one policy that answers all of them at once.
+"""Trials in an arena: several environments, and one policy that answers all of them in one batch.
 
 Every trial is a function of its order, the policy's weights and the kind of device. Layout and noise come from the
 seed, and a batch has the same number of rows however many environments there are (`policies/pilot.py`).
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.policies.pilot import Pilot
 
-_FILM_RATE = 10  # pictures a second, about: a whole number of control steps lies between two
+_FILM_RATE = 10  # pictures per second, rounded so that a whole number of control steps lies between two
 _FILM_QUALITY = 28
 
 
@@ -50,7 +50,7 @@ class TrialOrder:
 
 @dataclass(frozen=True)
 class PolicyNeeds:
-    """What a policy wants to see, and how many actions of its answers are carried out."""
+    """The images that a policy reads, and how many actions of its answers are executed."""
 
     size: tuple[int, int]
     cameras: tuple[str, ...]
@@ -58,16 +58,16 @@ class PolicyNeeds:
 
 
 class Lane(Protocol):
-    """A place where one trial after the other is run. What was asked for is fetched with `result`."""
+    """Runs one trial after the other. `result` returns the outcome of the last `begin` or `go`."""
 
     def begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         """Start a trial."""
 
     def go(self, actions: np.ndarray) -> None:
-        """Carry out actions."""
+        """Execute actions."""
 
     def result(self) -> Observation | Trial:
-        """What there is to see now, or the trial when it is over."""
+        """The current observation, or the trial if it is over."""
 
 
 class LocalLane:
@@ -89,10 +89,10 @@ class LocalLane:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._film_step = max(1, self._arena.rate // _FILM_RATE)
             self._film = Film(path, self._arena.rate // self._film_step, _FILM_QUALITY)
-            self._shoot()
+            self._add_picture()
 
     def go(self, actions: np.ndarray) -> None:
-        """Step until the policy has to look again or the trial is over."""
+        """Step until the policy needs a new observation or the trial is over."""
         assert self._episode is not None
         self._queue.put(self._queue.step, actions)
         while not (self._queue.due or self._over):
@@ -100,10 +100,10 @@ class LocalLane:
             assert action is not None
             self._episode.step(action)
             if self._film and (self._episode.steps % self._film_step == 0 or self._over):
-                self._shoot()
+                self._add_picture()
 
     def result(self) -> Observation | Trial:
-        """An observation as the policy wants it, or the finished trial."""
+        """An observation in the policy's format, or the finished trial."""
         assert self._episode is not None
         if not self._over:
             return self._episode.environment.observe(self._needs.size, self._needs.cameras)
@@ -132,7 +132,7 @@ class LocalLane:
         assert self._episode is not None
         return self._episode.over or self._episode.done
 
-    def _shoot(self) -> None:
+    def _add_picture(self) -> None:
         assert self._episode is not None
         assert self._film is not None
         episode = self._episode
@@ -140,7 +140,7 @@ class LocalLane:
 
 
 class RemoteLane:
-    """A lane in a process of its own, so that many step at the same time."""
+    """A lane in a process of its own, so that many lanes step at the same time."""
 
     def __init__(self, arena: str) -> None:
         context = get_context("spawn")
@@ -154,7 +154,7 @@ class RemoteLane:
         self._pipe.send(("begin", (order, needs)))
 
     def go(self, actions: np.ndarray) -> None:
-        """Tell the other process to carry out actions."""
+        """Tell the other process to execute actions."""
         self._pipe.send(("go", (actions,)))
 
     def result(self) -> Observation | Trial:
@@ -169,7 +169,7 @@ class RemoteLane:
 
     @staticmethod
     def ready(lanes: Iterable[RemoteLane]) -> list[RemoteLane]:
-        """Those whose result is there; waits for the first."""
+        """Those whose result is available; waits for the first."""
         by_pipe = {lane._pipe: lane for lane in lanes}
         there = wait(list(by_pipe))
         return [lane for pipe, lane in by_pipe.items() if pipe in there]
@@ -201,19 +201,19 @@ def _serve(pipe: Connection, arena: str) -> None:
 def play[L: Lane](
     pilot: Pilot, lanes: Iterable[L], orders: Iterator[TrialOrder], ready: Callable[[Iterable[L]], list[L]] = list
 ) -> Iterator[Trial]:
-    """Run orders of one checkpoint on all lanes, and give every trial as it ends.
+    """Run orders of one checkpoint on all lanes, and yield every trial as it ends.
 
-    A lane whose trial is over takes the next order at once, which is drawn only then.
+    A lane whose trial is over takes the next order at once. Orders are drawn only then.
 
     Args:
         pilot: The policy of the checkpoint.
         lanes: Where trials are run.
         orders: What to run.
-        ready: Of busy lanes, those to answer now, together; lanes in this process are all ready.
+        ready: Chooses the busy lanes to answer now, in one batch; lanes in this process are always ready.
     """
     needs = PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.answer_steps)
     free = list(lanes)
-    busy: dict[L, tuple[TrialOrder, int]] = {}  # and how often it has looked
+    busy: dict[L, tuple[TrialOrder, int]] = {}  # and how many questions it has asked
     while True:
         while free and (order := next(orders, None)) is not None:
             lane = free.pop(0)
@@ -221,7 +221,7 @@ def play[L: Lane](
             busy[lane] = order, 0
         if not busy:
             return
-        looks: dict[L, Question] = {}
+        questions: dict[L, Question] = {}
         for lane in ready(busy):
             (order, number), found = busy[lane], lane.result()
             if isinstance(found, Trial):
@@ -229,7 +229,7 @@ def play[L: Lane](
                 free.append(lane)
                 yield found
             else:
-                looks[lane] = Question(order.task, found.state, found.images, order.seed, number)
+                questions[lane] = Question(order.task, found.state, found.images, order.seed, number)
                 busy[lane] = order, number + 1
-        for lane, actions in zip(looks, pilot.answer(list(looks.values())), strict=True):
+        for lane, actions in zip(questions, pilot.answer(list(questions.values())), strict=True):
             lane.go(actions)

@@ -12,13 +12,13 @@ from holdfast.evaluate.cells import LEAST, Z
 from holdfast.metrics import mean_of_means
 from holdfast.runs.run import Run
 
-_PRIOR = 3  # trials that what all cells have shown weighs against a cell's own
+_PRIOR = 3  # weight of the spread of all cells beside a cell's own, in trials
 _WIDEST = 50.0  # standard deviation of scores that are all or nothing, half of each
 
 
 @dataclass(frozen=True)
 class Need:
-    """A cell: what was measured, how wide its 95 % interval is, and how many trials are still wanted."""
+    """A cell: what was measured, how wide its 95 % interval is, and how many trials are still needed."""
 
     task: str
     stage: int
@@ -37,12 +37,12 @@ class TrialBudget:
 
     @property
     def more(self) -> int:
-        """Trials still wanted in all."""
+        """Trials still needed in all."""
         return sum(need.more for need in self.needs)
 
     @property
     def hours(self) -> float | None:
-        """Time that they take, without setting up the scene in between."""
+        """Time that they take, without setting up the scenes."""
         return None if self.seconds is None else self.more * self.seconds / 3600
 
 
@@ -51,8 +51,8 @@ def trial_budget(run: Run, trials: Sequence[Trial], width: float) -> TrialBudget
 
     Intervals are those of the metrics: bootstrap over trials, whose width for n trials of standard deviation s comes to
     2 * 1.96 * s / sqrt(n). The spread s of a cell is its own, mixed with that of all cells as if 3 trials had shown it:
-    so a few equal scores do not pass for certainty, and a cell without trials is taken to be like the others. Without
-    any trial the most that scores can vary is assumed. No cell stops below 5 trials, as in `holdfast evaluate`.
+    so a few equal scores do not count as certainty, and a cell without trials is assumed to be like the others. Without
+    any trial, the largest possible spread is assumed. No cell stops below 5 trials, as in `holdfast evaluate`.
 
     Args:
         run: Its finished stages, with the tasks they have seen, are the cells.

@@ -1,8 +1,8 @@
-"""Who runs the trials: processes on a CPU, one policy with many environments on a GPU, or a Ray cluster.
+"""Where trials run: processes on a CPU, one policy with many environments on a GPU, or a Ray cluster.
 
-On a CPU every process has a policy of its own and a few environments, so nobody waits for another. A GPU has one
+On a CPU every process has a policy of its own and a few environments, so no process waits for another. A GPU has one
 policy, and environments in processes of their own. All draw orders from an iterator only when they can start on them,
-so orders that turn out not to be needed are never started. Who is used changes nothing but the time.
+so orders that turn out to be unnecessary are never started. The choice affects only the time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Setup:
 
 
 def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
-    """This machine, with as many processes as it has cores where no other number is given."""
+    """Run trials on this machine, by default with one process per core, or two per core with a GPU."""
     config = json.loads((checkpoint / "policy" / "config.json").read_text())
     cores = os.cpu_count() or 1
     if setup.device == "cpu" or config.get("n_obs_steps", 1) > 1:
@@ -55,7 +55,7 @@ def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
 
 
 def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Trial]:
-    """Orders of one checkpoint in this process, which keeps its policy and its open tasks for the next."""
+    """Run orders of one checkpoint in this process, which keeps the policy and open tasks for the next call."""
     pilot = _pilot(setup, orders[0].checkpoint)
     return list(play(pilot, _lanes(setup.arena, pilot.rows), iter(orders)))
 
@@ -88,7 +88,7 @@ def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iter
 
 
 def on_ray(setup: Setup) -> Workers:
-    """A Ray cluster, where every machine sees the run's folder under the same path; without one, this machine."""
+    """Run trials on a Ray cluster whose machines all see the run's folder under the same path, else on this machine."""
     try:
         import ray
     except ImportError:
@@ -110,24 +110,24 @@ def _mapped[H](
     first: Callable[[list[H]], list[H]],
     result: Callable[[H], list[Trial]],
 ) -> Iterator[Trial]:
-    """Keep every slot busy with a share of the orders, and no more than that: later ones may turn out not needed."""
+    """Keep every slot busy with one share of the orders, and no more: later ones may turn out to be unnecessary."""
     shares = _shares(orders, slots)
     pending = [submit(share) for share in islice(shares, slots)]
     while pending:
         for done in first(pending):
             pending.remove(done)
-            yield from result(done)  # first, as these may settle a cell that would be given more
+            yield from result(done)  # before the next submit, since these may settle a cell
             pending += [submit(share) for share in islice(shares, 1)]
 
 
 def _shares(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
-    """Orders in handfuls, each of one checkpoint."""
+    """Shares of the orders, each of one checkpoint."""
     for _, its in groupby(orders, lambda order: order.checkpoint):
-        yield from _handfuls(its, slots)
+        yield from _split(its, slots)
 
 
-def _handfuls(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
-    """The last one is split among the slots, so that they end together. One order drawn early tells which is last."""
+def _split(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
+    """Shares of one checkpoint. The last is split among the slots so that they end together; reads one order ahead."""
     share = list(islice(orders, SHARE))
     while share:
         after = list(islice(orders, 1))
@@ -136,7 +136,7 @@ def _handfuls(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOr
         share = after + list(islice(orders, SHARE - 1))
 
 
-@lru_cache(maxsize=1)  # a stage at a time
+@lru_cache(maxsize=1)  # one stage is run at a time
 def _pilot(setup: Setup, checkpoint: Path) -> Pilot:
     from holdfast.policies.pilot import Pilot
 
@@ -150,7 +150,7 @@ def _lanes(arena: str, number: int) -> list[LocalLane]:
 
 def _begin_worker() -> None:
     end_with_parent()
-    # LeRobot's import makes objects by the hundred thousand, all to stay. Looking for waste among them takes a sixth.
+    # LeRobot's import creates hundreds of thousands of lasting objects. Garbage collection would add a sixth.
     gc.disable()
     import torch
 
@@ -158,4 +158,4 @@ def _begin_worker() -> None:
 
     gc.freeze()
     gc.enable()
-    torch.set_num_threads(1)  # processes share the cores; and more threads would add up in another order
+    torch.set_num_threads(1)  # processes share the cores, and more threads would change the order of sums
