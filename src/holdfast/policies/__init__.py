@@ -1,1 +1,1 @@
-"""Policies: our own small `nano`, and the border to those LeRobot ships."""
+"""Policies: our own `nano` and `pi05_fast`, and the adapter to those of LeRobot."""

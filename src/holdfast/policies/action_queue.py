@@ -1,4 +1,4 @@
-"""Which action comes next, in an arena and on a robot: a policy answers with chunks, which are carried out in part."""
+"""The next action, in an arena and on a robot: a policy answers with chunks, of which only a part is executed."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from holdfast.embodiments.embodiment import Embodiment
 
 @dataclass(frozen=True)
 class IdleArms:
-    """Arms that a task does not use: whatever the policy says, they stay at the pose in which the attempt began."""
+    """Arms that a task does not use: they are held at their initial pose, whatever the policy predicts."""
 
     embodiment: Embodiment
     pose: np.ndarray
     arms: Sequence[str]  # those that the task uses
 
     def hold(self, action: np.ndarray) -> np.ndarray:
-        """The action with those arms held."""
+        """The action with the idle arms held."""
         return self.embodiment.hold(action, self.pose, self.arms)
 
 
 class ActionQueue:
-    """The actions of one attempt as they come in, numbered by `step`: how many were carried out so far.
+    """The queue of actions of one attempt. `step` counts the actions executed so far.
 
-    An answer to what was seen at step s speaks of steps s, s + 1, ... The next question is asked `ahead` steps before
-    `horizon` actions of an answer are carried out, and its answer takes over exactly after them. So an answer that
-    takes less than `ahead` steps costs no time, and how much less makes no difference to what the robot does. A later
-    answer takes over when it comes, with the action of the step it meets. Where the actions run out the robot stands
-    still, and standing still is no step: what was planned from there is still right when it comes.
+    An answer to an observation at step s covers steps s, s + 1, ... The next question is asked `ahead` steps before
+    `horizon` actions of an answer are executed, and its answer takes over exactly after them. So an answer that takes
+    less than `ahead` steps costs no time, and how much less does not change what the robot does. A later answer takes
+    over when it arrives, with its action for the current step. If the actions run out, the robot stands still without a
+    step, so an answer planned from there is still valid when it arrives.
     """
 
     def __init__(self, horizon: int, ahead: int = 0, idle: IdleArms | None = None) -> None:
-        """Begin with nothing planned.
+        """Start with an empty queue.
 
         Args:
-            horizon: Actions of an answer to carry out.
-            ahead: Steps to ask before they are used up; 0 where the world waits for the answer.
-            idle: Arms to hold; None where there are none to tell apart.
+            horizon: Actions of an answer to execute.
+            ahead: How many steps before they are used up to ask; 0 if the environment waits for the answer.
+            idle: Arms to hold; None if there is no embodiment.
         """
         self.step = 0
         self._horizon, self._ahead, self._idle = horizon, ahead, idle
@@ -50,20 +50,20 @@ class ActionQueue:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to ask, if no question is open."""
+        """Whether it is time to ask, if no question is pending."""
         return self._next is None and self.step >= self._ask
 
     @property
     def needy(self) -> bool:
-        """Whether the answer that is still to come should take over now."""
+        """Whether a pending answer should take over now."""
         return self._next is None and self.step >= self._switch
 
     def put(self, base: int, actions: np.ndarray) -> None:
-        """Take the answer to the question of step `base`."""
+        """Add the answer to the question of step `base`."""
         self._next = base, actions
 
     def take(self) -> np.ndarray | None:
-        """The action of this step, which is then over; None where there is none, so that the robot has to wait."""
+        """The action of this step, which is then complete; None if there is none and the robot has to wait."""
         if self._next is not None and self.step >= self._switch:
             self._base, self._actions = self._next
             self._next = None
@@ -78,7 +78,7 @@ class ActionQueue:
 
 
 def check_horizon(horizon: int | None, ahead: int, steps: int) -> int:
-    """The horizon asked for, or the longest there can be with answers of so many steps."""
+    """The given horizon, or the longest possible with answers of `steps` steps."""
     longest = steps - ahead
     if ahead < 0 or longest < 1:
         raise HoldfastError(

@@ -1,4 +1,4 @@
-"""Any LeRobot policy behind one small interface: build it, ask for its loss, save and load it."""
+"""Any LeRobot policy behind one small interface: build it, compute its loss, save and load it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Loss:
     extra: torch.Tensor | None = None
 
     def detach(self) -> Loss:
-        """The same numbers without their history."""
+        """The same values, detached from the graph."""
         elements = None if self.elements is None else self.elements.detach()
         extra = None if self.extra is None else self.extra.detach()
         return Loss(self.total.detach(), elements, self.mask, extra)
 
 
 class Adapter:
-    """A LeRobot policy, its config, and what it reads."""
+    """A LeRobot policy, its config, and the layout of its samples."""
 
     def __init__(self, policy: Any, names: tuple[str, ...]) -> None:
         self.policy = policy
@@ -62,7 +62,7 @@ class Adapter:
         relative = relative_dimensions(self.config, names)
         if relative.any() and observed is not None:
             raise HoldfastError(
-                f"Policy {self.config.type!r} reads several moments; relative actions need one. Set "
+                f"Policy {self.config.type!r} reads several observations; relative actions need one. Set "
                 "--policy.n_obs_steps=1 or --policy.use_relative_actions=false."
             )
         places = getattr(self.config, "relative_to", None)
@@ -75,9 +75,9 @@ class Adapter:
 
     @property
     def resize(self) -> Resize | None:
-        """How the policy resizes its images first, so that it can be done once; None: it reads them as they are.
+        """How the policy resizes its images, so that this can be done once in advance; None: it gets them as recorded.
 
-        Only policies whose rule is known are listed: a wrong guess would train on other pixels than the robot's.
+        Only known policies are listed: a wrong guess would train on other pixels than the robot's.
         """
         if self.config.type == "nano":
             return Resize(self.config.image_size, self.config.image_size, antialias=True)
@@ -91,7 +91,7 @@ class Adapter:
 
     @property
     def knows_elements(self) -> bool:
-        """Whether the policy gives its loss unreduced, so that it can be masked and told apart by task and arm.
+        """Whether the policy gives its loss unreduced, so that it can be masked and split by task and arm.
 
         Such a policy also draws its noise row by row, so a slice of a batch gets the noise it has in the whole.
         """
@@ -103,9 +103,9 @@ class Adapter:
         return bool(getattr(self.policy, "cuda_graphable", False))
 
     def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:
-        """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions stay out.
+        """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions are left out.
 
-        A slice of a larger batch draws the noise it has there, if the policy gives its loss unreduced.
+        A slice of a larger batch draws the same noise as in that batch, if the policy gives its loss unreduced.
         """
         if not self.knows_elements:
             total, _ = self.policy(batch)
@@ -118,7 +118,7 @@ class Adapter:
         return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask)
 
     def masks_padding(self, batch: Batch) -> bool:
-        """Find out by trying whether the loss leaves out steps flagged as padding: flag half of them and look."""
+        """Test whether the loss leaves out steps flagged as padding: flag half of them and compare."""
         if self.knows_elements:
             return True
         none = torch.zeros_like(batch["action_is_pad"])
@@ -161,16 +161,16 @@ def build(
         choice: Which policy.
         source: The dataset whose dimensions and cameras it is built for.
         device: Where it computes.
-        seed: Of its first weights.
+        seed: Seed of its initial weights.
         pairing: Which state dimensions its relative actions count from; None: those of the same name.
-        say: Is told where relative actions do not fit the dataset.
+        say: Called with a message if relative actions do not fit the dataset.
     """
     register_third_party_plugins()
     if choice.path:
         choice = replace(choice, path=resolve(choice.path))
     config = _config(choice, device, [camera.key for camera in source.cameras])
     config.push_to_hub = False
-    # One meaning of a normalized number for every policy: the one that is checked and stored.
+    # All policies use the same normalization, which is checked and stored.
     config.normalization_mapping = {
         **config.normalization_mapping,
         "STATE": NormalizationMode.QUANTILES,
@@ -191,7 +191,7 @@ def build(
         if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
             hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
         raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}.{hint}") from None
-    if choice.path and not hasattr(policy, "read_weights"):  # else it was strict already
+    if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
         load_strictly(policy, _weights_file(choice.path))
     return Adapter(policy, source.action_names)
 
@@ -207,7 +207,7 @@ def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
 
 def load_strictly(policy: Any, file: Path) -> None:
     """Load weights; a missing or unexpected one is an error that names it, never a silent random start."""
-    if hasattr(policy, "read_weights"):  # as strict, and it knows the names in other code's files
+    if hasattr(policy, "read_weights"):  # equally strict, and knows the names in files of other code
         policy.read_weights(file)
         return
     with safe_open(file, framework="pt") as stored:
@@ -226,7 +226,7 @@ def load_strictly(policy: Any, file: Path) -> None:
 
 
 def _config(choice: PolicyChoice, device: str, cameras: list[str]) -> Any:
-    # The device is said up front: a config without one looks for a GPU and complains.
+    # The device is always set: a config without one looks for a GPU and warns.
     options = {**choice.options, "device": device}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     complaint = io.StringIO()

@@ -1,7 +1,7 @@
 """Image augmentation per sample, on whatever device the batch is on.
 
 All cameras of a sample are shifted alike, as if the scene had moved. Together with relative actions this makes a small
-policy look at where things are instead of remembering where they usually are.
+policy use where things are instead of memorizing where they usually are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def augment(
     """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
 
     The draws come from a CPU generator seeded for this step, so they do not depend on the device; with `part`, they do
-    not depend on how a batch is cut either.
+    not depend on how a batch is split either.
     """
     generator = torch.Generator().manual_seed(seed)
     count = len(next(iter(images.values())))

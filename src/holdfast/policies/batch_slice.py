@@ -1,4 +1,4 @@
-"""Random numbers of a batch that do not depend on how the batch is cut.
+"""Random numbers of a batch that do not depend on how the batch is split.
 
 A slice draws the numbers of the whole batch and takes its own rows. So samples get the same noise on one rank or four,
 in one micro-batch or many.
@@ -26,7 +26,7 @@ def draw(part: BatchSlice | None, rows: int, random: Callable[[int], Tensor]) ->
 
     Args:
         part: Where the rows are in their batch.
-        rows: How many to draw; a multiple of the slice's rows where samples take several draws.
+        rows: How many to draw; a multiple of the slice's rows if samples take several draws.
         random: Draws the given number of rows.
     """
     if part is None:

@@ -1,4 +1,4 @@
-"""What a user may say about the policy and its images. Light to import: `--help` needs it, LeRobot does not."""
+"""Settings of the policy and its images. Light to import: `--help` needs it without LeRobot."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holdfast.core.errors import HoldfastError
 # Policies that come with the package; `holdfast run base` makes them.
 SHIPPED = {"nano-base": Path(__file__).parent / "nano" / "base"}
 # Robots a policy answers in one batch, on a CPU and elsewhere. On one core, 4 at a time halve the inference of a nano
-# of 1 M parameters and save 30 % with 9 M; larger batches gain little more and wait longer for the last to ask. Five,
-# since the usual cells of ten or twenty trials divide into fives: no process ends on a batch that is half empty.
+# of 1 M parameters and save 30 % with 9 M; larger batches gain little more and wait longer for the last robot. Five,
+# because the usual cells of ten or twenty trials are multiples of five, so no batch is half empty.
 CPU_ROWS, GPU_ROWS = 5, 32
 
 
@@ -29,7 +29,7 @@ class PolicyChoice:
 
 
 def resolve(path: str) -> str:
-    """Where a policy lies: one that comes with the package goes by its name."""
+    """The location of a policy; one that comes with the package is given by its name."""
     return str(SHIPPED.get(path, path))
 
 
@@ -43,8 +43,8 @@ class AugmentConfig:
     brightness: float = 0.1
     contrast: float = 0.1
     saturation: float = 0.1
-    # Share of an image's sides that a random crop cuts away, and the most degrees it is turned by, the same for all
-    # cameras of a sample but those with "wrist" in their name: what a hand sees tells where it is.
+    # Share of an image's sides that a random crop removes, and the largest rotation in degrees; the same for all
+    # cameras of a sample, except those with "wrist" in their name, whose view tells where the hand is.
     crop: float = 0.0
     rotation: float = 0.0
 

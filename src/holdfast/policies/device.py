@@ -1,4 +1,4 @@
-"""Where policies compute."""
+"""The device that policies compute on, and copies to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.core.errors import HoldfastError
 
 
 def choose_device(asked: str) -> str:
-    """Resolve auto, and refuse a device that is not there."""
+    """Resolve auto, and refuse a device that is not available."""
     if asked == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if asked.startswith("cuda") and not torch.cuda.is_available():
@@ -20,7 +20,7 @@ def choose_device(asked: str) -> str:
 
 
 def send(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy small things that were made on the host, without waiting for what the device is doing."""
+    """Copy small tensors from the host, without waiting for the device's work in progress."""
     if device.type == "cuda" and not values.is_cuda:
         return values.pin_memory().to(device, non_blocking=True)
     return values.to(device)

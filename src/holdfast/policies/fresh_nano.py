@@ -1,4 +1,4 @@
-"""A nano with random weights for a robot that has recorded nothing yet."""
+"""A nano with random weights for a robot without a dataset."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from holdfast.policies.nano.modeling_nano import NanoPolicy
 def fresh_nano(
     names: Sequence[str], cameras: Sequence[str], size: int, device: str, seed: int, **options: Any
 ) -> Adapter:
-    """Build it from what a dataset would tell: names of the dimensions, cameras, and the side of their images."""
+    """Build it from what a dataset would provide: names of dimensions and cameras, and the side of the images."""
     image = PolicyFeature(FeatureType.VISUAL, (3, size, size))
     torch.manual_seed(seed)
     config = NanoConfig(

@@ -1,7 +1,7 @@
 """A saved policy that acts: from a robot's observation to the actions it executes next.
 
 Questions of several robots are answered together, but an answer must not depend on the others. So the noise of a chunk
-comes from the attempt's seed and the question's number alone, and a batch always has the same number of rows: results
+depends only on the attempt's seed and the question's number, and a batch always has the same number of rows: results
 computed in batches of different sizes differ in their last bits.
 """
 
@@ -106,7 +106,7 @@ class Pilot:
     def _answer_together(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """One forward pass. Tasks may have statistics of their own, so each task's questions are normalized apart.
 
-        Normalization runs on the host: on a GPU that also renders, many small copies would each wait for their turn.
+        Normalization runs on the host: on a GPU that also renders, many small copies would each have to wait.
         """
         places: dict[str, list[int]] = {}
         for place, question in enumerate(questions):

@@ -1,4 +1,4 @@
-"""What the pipelines and losses of our own policies have in common; each adds only how it writes an instruction."""
+"""What the pipelines and losses of our own policies share; each policy adds only its tokenizer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | N
         config: The policy's configuration, features included.
         dataset_stats: Per feature `q01` and `q99`; those of `action` are of the relative actions when
             `config.use_relative_actions` holds.
-        words: The policy's step that writes instructions as tokens.
+        words: The policy's step that turns instructions into tokens.
 
     Returns:
         Pre-processor (batch to batch) and post-processor (action to action).
@@ -65,7 +65,7 @@ def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | N
 
 
 def instructions(transition: EnvTransition, rows: int, policy: str) -> list[str]:
-    """The instruction of every row of a batch; one alone holds for all."""
+    """The instruction of every row of a batch; a single one applies to all rows."""
     task = (transition.get(TransitionKey.COMPLEMENTARY_DATA) or {}).get("task")
     tasks = [task] if isinstance(task, str) else list(task or [])
     if not tasks or not all(isinstance(text, str) and re.search(r"\w", text) for text in set(tasks)):
@@ -86,7 +86,7 @@ def with_language(features: Features, length: int) -> Features:
 
 
 def mean_of_real(elements: Tensor, padded: Tensor | None) -> Tensor:
-    """Mean of a loss [B, chunk, dimensions] without the steps behind an episode's end [B, chunk]."""
+    """Mean of a loss [B, chunk, dimensions] without the steps beyond an episode's end [B, chunk]."""
     if padded is None:
         return elements.mean()
     real = ~padded.unsqueeze(-1).expand_as(elements)

@@ -1,7 +1,7 @@
 """Relative actions: which dimensions of a policy are predicted relative to the state, and how it is subtracted.
 
 LeRobot's own step subtracts state dimension i from action dimension i. Where a dataset's state and action have other
-dimensions, our policies pair them by name instead; `config.relative_to` says how. A policy of LeRobot cannot.
+dimensions, our policies pair them by name instead, as set in `config.relative_to`. LeRobot's cannot.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def relative_dimensions(config: Any, names: Sequence[str]) -> np.ndarray:
 def settle_relative(
     config: Any, names: Sequence[str], pairing: Pairing, asked: bool, say: Callable[[str], None]
 ) -> None:
-    """Fit a policy's relative actions to a dataset; `asked` tells that the user wants them, by name."""
+    """Fit a policy's relative actions to a dataset; `asked`: the user has set them explicitly."""
     if hasattr(config, "relative_to"):
-        config.relative_to = None  # a saved policy's, for another dataset
+        config.relative_to = None  # a saved policy's setting is for another dataset
     wanted = relative_dimensions(config, names)
     if not wanted.any():
         return
@@ -68,7 +68,7 @@ def settle_relative(
 class PairedRelativeActionsStep(RelativeActionsProcessorStep):
     """LeRobot's step for a state that has other dimensions than the action.
 
-    `places` has the state dimension of every action dimension, or -1 for one that stays absolute.
+    `places` holds the state dimension of every action dimension, or -1 for one that stays absolute.
     """
 
     places: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 
 The list is the policy's own LeRobot pipeline (rename, relative actions, normalize, tokenize, device). Training needs
 one thing more: under strategy I a replayed sample is normalized with its own task's statistics. So training puts
-`TaskNormalizer` in front of LeRobot's normalizer, which is then told that state and action are normalized already.
+`TaskNormalizer` in front of LeRobot's normalizer, which then leaves state and action unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lerobot.processor import NormalizerProcessorStep, ProcessorStep
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import ACTION, STATE, Space
 
-# Known to every vision library and to no dataset: images never leak the statistics of a later task.
+# Fixed constants, not measured: images never leak the statistics of a later task.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -35,7 +35,7 @@ def build(config: Any, space: Space) -> tuple[Any, Any]:
 
 def load(config: Any, folder: Path) -> tuple[Any, Any]:
     """The pre- and post-processing that were saved with a policy."""
-    here = {"device_processor": {"device": config.device}}  # not where it was trained
+    here = {"device_processor": {"device": config.device}}  # not the device it was trained on
     return make_pre_post_processors(config, pretrained_path=str(folder), preprocessor_overrides=here)
 
 

@@ -1,4 +1,4 @@
-"""`nano`: a small vision-language-action policy that learns from scratch on one GPU, or patiently on a CPU.
+"""`nano`: a small vision-language-action policy that is trained from scratch on one GPU, or slowly on a CPU.
 
 LeRobot finds its parts by their names: `configuration_nano`, `modeling_nano`, `processor_nano`.
 """

@@ -1,4 +1,4 @@
-"""What can be set about `nano`, and what must hold before it is built."""
+"""Configuration of `nano`, and the checks before it is built."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class NanoConfig(PreTrainedConfig):
     The defaults (9 M parameters) are for a GPU. On a CPU take `image_size=64 width=128 heads=4`: a seventh of the work.
     """
 
-    # Steps predicted at once, and how many of them are executed before looking again.
+    # Steps predicted at once, and how many of them are executed before the next prediction.
     chunk_size: int = 16
     n_action_steps: int = 8
 
@@ -32,16 +32,16 @@ class NanoConfig(PreTrainedConfig):
     heads: int = 8
     # Euler steps from noise to actions.
     denoise_steps: int = 10
-    # Draws of noise and time that a training step takes for every observation. Seeing costs more than acting, so
-    # a few draws nearly come for free and steady the gradient.
+    # Draws of noise and time for every observation of a training step. Encoding costs more than decoding, so a few
+    # draws are almost free and reduce the variance of the gradient.
     noise_draws: int = 4
 
     # Words of an instruction, and the buckets they are hashed into (0 is padding).
     max_tokens: int = 24
     vocabulary: int = 2048
 
-    # Noise on the normalized proprioception, in training only: else the joints alone tell the phase of a
-    # demonstration, and the images stay unread.
+    # Noise on the normalized proprioception, in training only: otherwise the joints alone tell the phase of a
+    # demonstration, and the policy ignores the images.
     state_noise: float = 0.02
 
     # Joint targets relative to the state in which the chunk was predicted. Dimensions whose name contains one of
@@ -49,7 +49,7 @@ class NanoConfig(PreTrainedConfig):
     use_relative_actions: bool = True
     relative_exclude_joints: list[str] = field(default_factory=lambda: ["gripper"])
     action_feature_names: list[str] | None = None
-    # The state dimension of every action dimension, -1 for none; not given where both have the same dimensions.
+    # The state dimension of every action dimension, -1 for none; None if both have the same dimensions.
     relative_to: list[int] | None = None
 
     normalization_mapping: dict[str, NormalizationMode] = field(
@@ -62,7 +62,7 @@ class NanoConfig(PreTrainedConfig):
 
     lr: float = 5e-4
     betas: tuple[float, float] = (0.9, 0.95)
-    # Next to nothing: in a stream of tasks, decay is forgetting.
+    # Very small: in a stream of tasks, weight decay means forgetting.
     weight_decay: float = 1e-4
     grad_clip: float = 1.0
     warmup_steps: int = 200
@@ -153,6 +153,6 @@ class NanoConfig(PreTrainedConfig):
         return AdamWConfig(lr=self.lr, betas=self.betas, weight_decay=self.weight_decay, grad_clip_norm=self.grad_clip)
 
     def get_scheduler_preset(self) -> CosineAnnealingWithWarmupSchedulerConfig:
-        """Warmup, then a cosine to zero over whatever number of steps is trained."""
+        """Warmup, then a cosine to zero at the last training step."""
         # Not LeRobot's CosineDecayWithWarmup: in a run shorter than its decay it scales the warmup away.
         return CosineAnnealingWithWarmupSchedulerConfig(num_warmup_steps=self.warmup_steps)

@@ -1,4 +1,4 @@
-"""The policy `nano` as LeRobot knows it: loss for training, chunks and single actions for the robot."""
+"""The policy `nano` in LeRobot's interface: loss for training, chunks and single actions for the robot."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from holdfast.policies.pipelines import mean_of_real
 from holdfast.policies.relative import relative_dimensions
 
 Batch = dict[str, Tensor]
-IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
+IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
 
 # LeRobot divides by this where the quantiles of a dimension coincide.
 EMPTY_RANGE = 1e-8
@@ -42,7 +42,7 @@ def as_unit(images: Tensor) -> Tensor:
 
 
 def quantile_range(low: Any, high: Any) -> Tensor:
-    """Width of the range that LeRobot's quantile normalization maps to [-1, 1], its rule for none included."""
+    """Width of the range that LeRobot's quantile normalization maps to [-1, 1], with its rule for an empty range."""
     low, high = (torch.as_tensor(edge, dtype=torch.float32, device="cpu") for edge in (low, high))
     return torch.where(high == low, EMPTY_RANGE, high - low)
 
@@ -61,8 +61,8 @@ class NanoPolicy(PreTrainedPolicy):
 
         Args:
             config: Configuration with the features filled in.
-            **kwargs: What LeRobot's factory adds. Of it, `dataset_stats` sets the anchor, because there those
-                statistics are also the processors'.
+            **kwargs: What LeRobot's factory adds. `dataset_stats` sets the anchor, because the factory gives the same
+                statistics to the processors.
         """
         super().__init__(config)
         config.validate_features()
@@ -95,12 +95,12 @@ class NanoPolicy(PreTrainedPolicy):
         return self.parameters()
 
     def shard_blocks(self) -> list[nn.Module]:
-        """Parts that can be gathered one at a time where ranks share the weights; the decoder's are reached into."""
+        """Modules that are gathered one at a time when weights are sharded. The decoder's are not only called."""
         return list(self.network.encoder)
 
     @property
     def noise_shape(self) -> tuple[int, int]:
-        """Shape of the noise one chunk flows out of, for whoever wants to draw it: steps, dimensions."""
+        """Shape of the noise of one chunk: steps, dimensions."""
         return self.config.chunk_size, self.action_dim
 
     def reset(self) -> None:
@@ -108,7 +108,7 @@ class NanoPolicy(PreTrainedPolicy):
         self._queue: deque[tuple[Tensor, Tensor]] = deque()  # an action, and the state it counts from
 
     def set_anchor(self, state_q01: Any, state_q99: Any, action_q01: Any, action_q99: Any) -> None:
-        """Tell the policy the ranges by which its processors normalize (`select_action` says what for).
+        """Set the ranges by which the processors normalize; `select_action` needs them.
 
         Args:
             state_q01: Lower quantile of the state [state_dim], tensor or array.
@@ -130,7 +130,7 @@ class NanoPolicy(PreTrainedPolicy):
         actions = batch[ACTION].float().repeat_interleave(draws, 0)
         padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None
         noise = draw(part, len(actions), lambda rows: torch.randn(rows, *actions.shape[1:], device=actions.device))
-        # Early times decide where the chunk goes, late ones only polish it. So the share of noise follows pi0's
+        # Early times decide where the chunk goes, late ones only refine it. So the share of noise follows pi0's
         # Beta(1.5, 1), drawn by inverting its distribution function.
         time = 1 - draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device)) ** (2 / 3)
         blend = torch.lerp(noise, actions, time[:, None, None])
@@ -148,7 +148,7 @@ class NanoPolicy(PreTrainedPolicy):
 
     @torch.no_grad()
     def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
-        """Let a chunk of normalized actions flow out of noise.
+        """Predict a chunk of normalized actions, starting from noise.
 
         Args:
             batch: Pre-processed observation.

@@ -1,7 +1,7 @@
 """The network of `nano`: images, proprioception and instruction become a context for flow matching over actions.
 
-Plain and small on purpose. Convolutions read the images, because from few demonstrations their locality is worth more
-than the freedom of patches. Tokens of all cameras, the instruction and the proprioception meet in a transformer
+Simple and small on purpose. Convolutions read the images, because with few demonstrations their locality helps more
+than the flexibility of patches. Tokens of all cameras, the instruction and the proprioception go through a transformer
 encoder. A transformer decoder predicts the velocity of the action chunk (flow matching). No weight depends on the
 size of the images, so a base pretrained once serves a laptop at 64 pixels and a GPU at 96 or more.
 """
@@ -15,8 +15,8 @@ from torch.nn import functional as F
 from holdfast.policies.nano.configuration_nano import GROUPS, NanoConfig
 
 TIME_WIDTH = 64  # of the embedded time: plenty for a single number
-PLACE_WAVES = 8  # per axis, to tell image tokens' places apart
-PHRASES = 4  # tokens an instruction is summed up in
+PLACE_WAVES = 8  # per axis, for the positions of image tokens
+PHRASES = 4  # tokens that summarize an instruction
 
 
 class Memory(NamedTuple):
@@ -33,7 +33,7 @@ class Context(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Multi-head attention to a memory, which is made once and may be attended to many times."""
+    """Multi-head attention to a memory, which is computed once and may be used many times."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def memorize(self, x: Tensor) -> Memory:
-        """Make the memory of x [B, N, width]."""
+        """Compute the memory of x [B, N, width]."""
         keys, values = self.key_value(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return Memory(keys, values)
 
@@ -81,8 +81,8 @@ class EncoderLayer(nn.Module):
 class TimedNorm(nn.Module):
     """Layer normalization whose scale and shift depend on the time of the flow.
 
-    What to do with a step depends first of all on how noisy it is. Saying so before every sublayer lowered the loss
-    by a tenth against adding the time to the input once. Starts as a plain normalization.
+    How to process a step depends mostly on how noisy it is. Modulating every sublayer by the time lowered the loss
+    by a tenth, compared with adding the time to the input once. Starts as a plain normalization.
     """
 
     def __init__(self, width: int) -> None:
@@ -121,9 +121,9 @@ class DecoderLayer(nn.Module):
         """
         y = self.norm_self(x, moment)
         x = x + self.attend_self(y, self.attend_self.memorize(y), real)
-        # All draws of an observation ask its memory at once; none sees another.
-        asked = self.norm_context(x, moment).reshape(memory.keys.shape[0], -1, x.shape[-1])
-        x = x + self.attend_context(asked, memory).view_as(x)
+        # All draws of an observation attend to its memory at once, but not to each other.
+        queries = self.norm_context(x, moment).reshape(memory.keys.shape[0], -1, x.shape[-1])
+        x = x + self.attend_context(queries, memory).view_as(x)
         return x + self.feed(self.norm_feed(x, moment))
 
 
@@ -152,12 +152,12 @@ class ConvStage(nn.Module):
 
 
 def embedding(*shape: int) -> nn.Parameter:
-    """A learned table that starts small beside the features it is added to."""
+    """A learned table that starts small compared with the features it is added to."""
     return nn.Parameter(0.02 * torch.randn(shape))
 
 
 class Stem(nn.Sequential):
-    """From pixels to a quarter of the side in one step: full resolution is where small channels waste a CPU's time."""
+    """Reduces images to a quarter of their side in one step: few channels at full resolution are slow on a CPU."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(nn.Conv2d(3, channels, 6, stride=4, padding=1), nn.GroupNorm(GROUPS, channels), nn.SiLU())
@@ -209,13 +209,13 @@ class NanoNetwork(nn.Module):
         """
         # One pass over the images of all cameras, then [B, cameras, places, width].
         features = self.vision(images.flatten(0, 1))
-        seen = features.flatten(2).transpose(1, 2).unflatten(0, images.shape[:2])
-        seen = (seen + self.place(self._places(features.shape[-1])) + self.camera).flatten(1, 2)
-        felt = self.state(state).unsqueeze(1)
-        # However long the instruction, a few tokens of it go on: padding would cost as much as pixels.
+        image = features.flatten(2).transpose(1, 2).unflatten(0, images.shape[:2])
+        image = (image + self.place(self._places(features.shape[-1])) + self.camera).flatten(1, 2)
+        proprioception = self.state(state).unsqueeze(1)
+        # An instruction of any length becomes a few tokens: padding would cost as much as image tokens.
         sentence = self.listen.memorize(self.word(tokens) + self.word_order)
-        said = self.phrase + self.listen(self.phrase.expand(len(tokens), -1, -1), sentence, words[:, None, None, :])
-        x = torch.cat([seen, felt, said], dim=1)
+        phrases = self.phrase + self.listen(self.phrase.expand(len(tokens), -1, -1), sentence, words[:, None, None, :])
+        x = torch.cat([image, proprioception, phrases], dim=1)
         for layer in self.encoder:
             x = layer(x)
         x = self.norm_context(x)
@@ -229,7 +229,7 @@ class NanoNetwork(nn.Module):
             context: What `encode` returned for B observations.
             actions: Normalized actions mixed with noise [B * draws, chunk, action_dim].
             time: From 0 (noise) to 1 (actions) [B * draws].
-            padded: Steps behind the end of an episode [B * draws, chunk], which the others must not look at.
+            padded: Steps behind the end of an episode [B * draws, chunk], which the others must not attend to.
 
         Returns:
             The velocity [B * draws, chunk, action_dim].

@@ -1,4 +1,4 @@
-"""From a dataset's batch, or a robot's observation, to what the network reads, and back to commands."""
+"""Processors of `nano`: from a batch or an observation to what it reads, and from its outputs to actions."""
 
 import re
 import zlib
@@ -39,7 +39,7 @@ def hash_words(text: str, vocabulary: int, max_tokens: int) -> tuple[int, ...]:
 @ProcessorStepRegistry.register("nano_tokenizer")
 @dataclass
 class NanoTokenizerProcessorStep(ObservationProcessorStep):
-    """Writes the instruction of every sample as word buckets and a mask of the real words."""
+    """Turns the instruction of every sample into word buckets and a mask of the real words."""
 
     vocabulary: int = 2048
     max_tokens: int = 24

@@ -37,7 +37,7 @@ class Pi05FastConfig(PreTrainedConfig):
     use_relative_actions: bool = False
     relative_exclude_joints: list[str] = field(default_factory=lambda: ["gripper"])
     action_feature_names: list[str] | None = None
-    # The state dimension of every action dimension, -1 for none; not given where both have the same dimensions.
+    # The state dimension of every action dimension, -1 for none; None if both have the same dimensions.
     relative_to: list[int] | None = None
 
     # Above 0, the weights are frozen and only adapters of this rank learn, beside every layer's matrices.
@@ -157,5 +157,5 @@ class Pi05FastConfig(PreTrainedConfig):
         )
 
     def get_scheduler_preset(self) -> CosineAnnealingWithWarmupSchedulerConfig:
-        """Warmup, then a cosine to zero over whatever number of steps is trained."""
+        """Warmup, then a cosine to zero at the last training step."""
         return CosineAnnealingWithWarmupSchedulerConfig(num_warmup_steps=self.scheduler_warmup_steps)

@@ -155,7 +155,7 @@ class PrefixLayer(nn.Module):
 
 def look_around(q: Tensor, k: Tensor, v: Tensor, real: Extent) -> Tensor:
     """Attention of real tokens to real tokens; [B, length, heads * head_dim]."""
-    if real.borders is None or q.dtype == torch.float32:  # the kernel below knows half precision only
+    if real.borders is None or q.dtype == torch.float32:  # the kernel below supports only half precision
         q, k, v = (part.transpose(1, 2) for part in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, real.mask, enable_gqa=True).transpose(1, 2).flatten(2)
     length = q.shape[1]
@@ -176,7 +176,7 @@ class ExpertLayer(nn.Module):
         self.mlp = FeedForward(width, config.expert_mlp_dim)
 
     def forward(self, x: Tensor, moment: Tensor, by: Waves, keys: Tensor, values: Tensor, real: Extent) -> Tensor:
-        """Refine the noisy chunk x [B, chunk, width], looking at itself and at the prefix's keys and values."""
+        """Refine the noisy chunk x [B, chunk, width], attending to itself and to the prefix's keys and values."""
         y, gate = self.input_layernorm(x, moment)
         own_keys, own_values = self.self_attn.memory(y, by)
         seen = look_back(
@@ -202,7 +202,7 @@ def look_back(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class Gemma(nn.Module):
-    """The model that reads: word embeddings, layers, and a last norm that is in the published weights but unused."""
+    """The language model: word embeddings, layers, and a last norm that is in the published weights but unused."""
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class Gemma(nn.Module):
 
 
 class ActionExpert(nn.Module):
-    """The model that acts."""
+    """The action expert: layers and a last norm."""
 
     def __init__(self, config: Pi05FastConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The policy `pi05_fast` as LeRobot knows it: loss for training, chunks and single actions for the robot."""
+"""The policy `pi05_fast` in LeRobot's interface: loss for training, chunks and single actions for the robot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pipelines import mean_of_real
 
 Batch = dict[str, Tensor]
-IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps behind the end of an episode
+IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
 
 
 class Pi05FastPolicy(PreTrainedPolicy):
@@ -89,7 +89,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         return (p for p in self.parameters() if p.requires_grad)
 
     def shard_blocks(self) -> list[nn.Module]:
-        """Modules that are gathered one at a time where the weights are sharded over ranks."""
+        """Modules that are gathered one at a time when weights are sharded."""
         return self.model.layers
 
     @property

@@ -103,13 +103,13 @@ class Pi05Network(nn.Module):
             words: Which tokens are the prompt's [B, length], bool; None where all are.
         """
         rows, cameras = images.shape[:2]
-        twice = self._plan(rows, cameras, tokens.shape[1])
+        recomputed = self._plan(rows, cameras, tokens.shape[1])
         seen = self.vision.embeddings(images.flatten(0, 1))
         for number, layer in enumerate(self.vision.layers):
-            seen = run(layer, number < twice.vision, seen)
+            seen = run(layer, number < recomputed.vision, seen)
         seen = self.projector(self.vision.post_layernorm(seen)).reshape(rows, -1, self.config.width)
-        said = self.language.embed_tokens(tokens) * math.sqrt(self.config.width)
-        x = torch.cat([seen, said.to(seen.dtype)], 1)
+        prompt = self.language.embed_tokens(tokens) * math.sqrt(self.config.width)
+        x = torch.cat([seen, prompt.to(seen.dtype)], 1)
         if words is None:
             counts, real = torch.full((rows,), x.shape[1], device=x.device), Extent()
         else:
@@ -118,13 +118,13 @@ class Pi05Network(nn.Module):
         by = waves(torch.arange(x.shape[1], device=x.device), self.config.head_dim)
         memories = []
         for number, layer in enumerate(self.language.layers):
-            x, keys, values = run(layer, number < twice.language, x, by, real)
+            x, keys, values = run(layer, number < recomputed.language, x, by, real)
             memories.append((keys, values))
         return Prefix(memories, counts, real)
 
     def velocity(self, prefix: Prefix, noisy: Tensor, time: Tensor) -> Tensor:
         """Velocity of noisy actions [B, chunk, max_action_dim] at time [B], from 1 (noise) to 0 (actions); fp32."""
-        with torch.autocast(noisy.device.type, enabled=False):  # small, and they read and write the actions: kept exact
+        with torch.autocast(noisy.device.type, enabled=False):  # small, and the actions need full precision
             x = self.action_in_proj(noisy.float())
             moment = F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(self._embed_time(time)))))
         by = waves(prefix.counts[:, None] + torch.arange(x.shape[1], device=x.device), self.config.head_dim)

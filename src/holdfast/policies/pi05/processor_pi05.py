@@ -55,7 +55,7 @@ def prompts(tasks: list[str], state: np.ndarray | None) -> list[str]:
 @ProcessorStepRegistry.register("pi05_fast_prompt")
 @dataclass
 class Pi05PromptProcessorStep(ProcessorStep):
-    """Writes every sample's prompt as tokens and a mask of the real ones.
+    """Turns every sample's prompt into tokens and a mask of the real ones.
 
     In training, prompts of one length stay as they are, without a mask; others are padded to a multiple of `bucket`.
     Observations without actions are padded to the full length, so that an answer does not depend on the other prompts

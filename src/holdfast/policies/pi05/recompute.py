@@ -17,8 +17,9 @@ from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 
 # What training holds per parameter, also after a resume: fp32 weight, gradient, two moments and the moving average.
 BYTES_PER_PARAMETER = 20
-# The backward pass of one layer takes as much memory as so many layers' activations: its own, recomputed, and their
-# gradients. Measured on a GPU with adapters and every layer recomputed: 0.73 GiB a row of four cameras and 200 tokens.
+# The backward pass of one layer takes as much memory as the activations of this many layers: its own, recomputed, and
+# their gradients. Measured on a GPU with adapters and every layer recomputed: 0.73 GiB per row of four cameras and 200
+# tokens.
 BACKWARD = 4
 # Share of the memory left for what is not counted here: kernels, fragmentation.
 SPARE = 0.06
@@ -33,7 +34,7 @@ class RecomputePlan:
 
 
 def run(layer: nn.Module, again: bool, *inputs: Any) -> Any:
-    """Call a layer; `again`: its activations are recomputed instead of kept."""
+    """Call a layer; with `again` its activations are recomputed instead of kept."""
     if again and torch.is_grad_enabled():
         return checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
     return layer(*inputs)

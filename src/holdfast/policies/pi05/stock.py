@@ -39,7 +39,7 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
     if stored.get("type", "pi05") != "pi05":
         raise HoldfastError(f"{path} holds a policy of type {stored['type']!r}; pi05_fast starts from pi05 or openpi.")
     if stored.get("time_sampling_beta_beta", 1.0) != 1.0:
-        raise HoldfastError(f"{path} draws times with beta={stored['time_sampling_beta_beta']}; only 1 is known here.")
+        raise HoldfastError(f"{path} draws times with beta={stored['time_sampling_beta_beta']}; only 1 is supported.")
     known = {field.name for field in fields(Pi05FastConfig)} - LEFT
     taken = {key: json.dumps(value) for key, value in stored.items() if key in known and value is not None}
     config = draccus.parse(Pi05FastConfig, args=[f"--{k}={v}" for k, v in {**taken, **options}.items()])
@@ -60,7 +60,7 @@ def write_stock(folder: Path, output: Path) -> None:
             f"{folder} holds a policy of type {config.type!r}, not {OURS}: stock LeRobot reads it as is."
         )
     if config.relative_to is not None:
-        raise HoldfastError(f"{folder} pairs states and actions by name, which stock pi05 cannot: it goes by position.")
+        raise HoldfastError(f"{folder} pairs states and actions by name, but stock pi05 pairs them by position.")
     if not config.state_in_prompt:
         raise HoldfastError(
             f"{folder} was trained without the state in its prompt (--policy.state_in_prompt=false). LeRobot's pi05 "
@@ -90,7 +90,7 @@ def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
         "padding": "max_length",
         "truncation": True,
     }
-    # LeRobot stores no settings of its prompt's step, whose defaults are these.
+    # LeRobot stores no settings of its prompt step; its defaults apply.
     return [
         {"registry_name": "pi05_prepare_state_tokenizer_processor_step", "config": {}},
         {"registry_name": "tokenizer_processor", "config": tokenizer},
@@ -98,7 +98,7 @@ def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
 
 
 def _read_config(path: str) -> dict[str, Any]:
-    """The config in a folder or at a hub id; empty for openpi's, which have none that is needed."""
+    """The config in a folder or at a hub id; empty for openpi, whose configs are not needed."""
     local = Path(path)
     if local.is_file():
         local = local.parent
@@ -110,7 +110,7 @@ def _read_config(path: str) -> dict[str, Any]:
             return {}
         except Exception as error:
             reason = str(error).strip().split("\n")[0]
-            raise HoldfastError(f"{path} is neither a folder here nor to be had from the hub: {reason}") from None
+            raise HoldfastError(f"{path} is neither a local folder nor available on the hub: {reason}") from None
     if not file.exists():
         return {}
     content: dict[str, Any] = json.loads(file.read_text())

@@ -40,7 +40,7 @@ def locate(path: str | Path) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().split("\n")[0]
         raise HoldfastError(
-            f"{path} is neither a folder here nor to be had from the hub: {reason} Download it where there is "
+            f"{path} is neither a local folder nor available on the hub: {reason} Download it where there is "
             f"network (`hf download {path} --local-dir FOLDER`) and give the folder."
         ) from None
 
@@ -62,7 +62,7 @@ def read(network: nn.Module, file: Path) -> None:
 
 
 def write(state: dict[str, Tensor], file: Path) -> None:
-    """Write weights, by published name, as a file that stock LeRobot's `pi05` loads without complaint."""
+    """Write weights, by published name, as a file that stock LeRobot's `pi05` loads without warnings."""
     state = {name: value.detach().contiguous().cpu() for name, value in state.items()}
     state[HEAD] = state.pop(EMBEDDED)
     expert = state["action_in_proj.weight"].shape[0]
