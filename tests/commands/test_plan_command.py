@@ -32,4 +32,4 @@ def test_plan_as_json_says_the_same(folder, capsys):
 
 def test_plan_wants_a_run(tmp_path, capsys):
     assert main(["plan", str(tmp_path)]) == 2
-    assert "is no run" in capsys.readouterr().err
+    assert "is not a run" in capsys.readouterr().err

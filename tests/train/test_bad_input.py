@@ -156,7 +156,7 @@ CASES = {
     "truncated table": (truncated, "truncated or damaged"),
     "NaN action": (table(with_nan), "NaN"),
     "fewer frames than episodes say": (table(lambda t: t.slice(0, 50)), "inconsistent"),
-    "other settings": (other_settings, "begun with other settings"),
+    "other settings": (other_settings, "started with other settings"),
     "output is a file": (output_is_a_file, "cannot be written"),
 }
 

@@ -190,14 +190,14 @@ def test_sharded_progress_is_written_by_all_ranks_and_verified(sharded):
 def test_two_ranks_that_share_the_weights_go_on_where_they_stopped(toy, sharded, one):
     run = copied(sharded, "sharded-on-two")
     _, said = in_two(toy, run.name, "--parallel=fsdp", "--tasks=[reach]")
-    assert "Going on at step 12 of 20" in said[0]
+    assert "Resuming at step 12 of 20" in said[0]
     assert_close(run, one, ["01-reach"])
 
 
 def test_what_two_ranks_sharded_one_rank_goes_on_with(toy, sharded, one, capsys):
     run = copied(sharded, "sharded-on-one")
     alone(toy, run.name, "--tasks=[reach]")
-    assert "Going on at step 12 of 20" in capsys.readouterr().out
+    assert "Resuming at step 12 of 20" in capsys.readouterr().out
     assert_close(run, one, ["01-reach"])
     assert (newest(run) / "training.safetensors").exists()
 
@@ -205,7 +205,7 @@ def test_what_two_ranks_sharded_one_rank_goes_on_with(toy, sharded, one, capsys)
 def test_what_one_rank_saved_two_ranks_go_on_with(toy, one):
     run = alone(toy, "whole", "--tasks=[reach]", "--optim.accumulate=2", stop=18)
     _, said = in_two(toy, run.name, "--parallel=fsdp", "--tasks=[reach]")
-    assert "Going on at step 18 of 20" in said[0]
+    assert "Resuming at step 18 of 20" in said[0]
     assert_close(run, one, ["01-reach"])
 
 
@@ -240,7 +240,7 @@ def test_a_rank_killed_in_a_step_is_started_again_and_ends_as_if_undisturbed(toy
     run.join()
     said = (toy / "torchrun.txt").read_text()
     assert run.exitcode == 0, said
-    assert "Going on at step 12 of 25" in said
+    assert "Resuming at step 12 of 25" in said
     for stage in ("01-reach", "02-lift"):
         found, wanted = (weights(folder, stage) for folder in (toy / f"killed-{parallel}", undisturbed))
         assert lines(toy / f"killed-{parallel}", stage) == lines(undisturbed, stage)

@@ -52,7 +52,7 @@ def test_micro_batches_are_as_asked_or_one_per_rank(tmp_path, asked, ranks, part
 def test_a_run_keeps_to_the_micro_batches_it_began_with(tmp_path):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump({"config": {"optim": {"accumulate": 4}}, "tasks": []}))
     assert [deal(config(tmp_path), ranks).optim.accumulate for ranks in (1, 2, 4)] == [4, 4, 4]
-    with pytest.raises(HoldfastError, match=r"was begun with --optim\.accumulate=4: 3 ranks .* Use 1 or 2 or 4 ranks"):
+    with pytest.raises(HoldfastError, match=r"started with --optim\.accumulate=4: 3 ranks .* Use 1 or 2 or 4 ranks"):
         deal(config(tmp_path), 3)
 
 

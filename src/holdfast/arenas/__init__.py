@@ -25,7 +25,7 @@ def load(name: str) -> Arena:
         raise HoldfastError(f"{unknown('arena', name, ARENAS)} For one of your own give package.module:Class.")
     arena = _make(name)
     if arena.name in _TAKEN:
-        raise HoldfastError(f"Arena {name} calls itself {arena.name!r}, a name that is taken. Give it another.")
+        raise HoldfastError(f"Arena {name} has the name {arena.name!r}, which is taken. Give it another.")
     return arena
 
 

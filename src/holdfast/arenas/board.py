@@ -31,7 +31,7 @@ def board(task: Task, images: dict[str, np.ndarray], reached: Reached | None, se
     """
     images = {camera: _enlarged(image) for camera, image in images.items()}
     tiles = _tiles(images)
-    height = max(tiles.shape[0] + tiles.shape[0] % 2, 360)  # codecs want even sizes
+    height = max(tiles.shape[0] + tiles.shape[0] % 2, 360)  # codecs need even sizes
     width = tiles.shape[1] + PANEL
     picture = Image.new("RGB", (width + width % 2, height), _PAPER)
     picture.paste(Image.fromarray(tiles), (0, (height - tiles.shape[0]) // 2))

@@ -143,7 +143,7 @@ class ArenaContract:
         assert episode.trial().seconds == episode.steps / self.arena.rate
 
     def test_its_picture_can_be_filmed(self) -> None:
-        """Codecs want even sizes."""
+        """Codecs need even sizes."""
         picture = self.episode.environment.picture()
         assert picture.dtype == np.uint8
         assert picture.ndim == 3
@@ -180,7 +180,7 @@ class ArenaContract:
 
 
 def same(first: Sequence[Observation], second: Sequence[Observation]) -> bool:
-    """Whether all states and images are alike to the last bit."""
+    """Whether all states and images are equal to the last bit."""
     return len(first) == len(second) and all(
         np.array_equal(a.state, b.state) and all(np.array_equal(a.images[name], b.images[name]) for name in a.images)
         for a, b in zip(first, second, strict=True)

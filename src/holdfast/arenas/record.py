@@ -112,7 +112,7 @@ def _check_order(order: RecordingOrder) -> None:
     arena.task(order.task)
     arena.level(order.level)
     if "expert" not in arena.policies:
-        raise HoldfastError(f"The arena {arena.name!r} has no policy 'expert', so there is nobody to record.")
+        raise HoldfastError(f"The arena {arena.name!r} has no policy 'expert', so there is nothing to record.")
 
 
 def _finish(work: Work) -> Recording:
@@ -174,7 +174,7 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BrokenProcessPool:
         raise HoldfastError(
-            "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer "
+            "A worker process died, perhaps for lack of memory. Run the same command again to continue, with fewer "
             "--processes."
         ) from None
     except BaseException:  # after an error or Ctrl-C, do not wait for parts in progress
@@ -214,7 +214,7 @@ def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> No
     changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
     if changed:
         raise HoldfastError(
-            f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to go on, or another "
+            f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to continue, or another "
             "--output for a new recording."
         )
 

@@ -187,7 +187,7 @@ def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
         if not trial.operator and trial.source != arena.name:
             raise HoldfastError(
                 f"{run.path} has trials of {trial.task!r} in the arena {trial.source!r}, which are not averaged with "
-                f"those of {arena.name!r}. Name that arena, or move {run.trials} away to evaluate it anew."
+                f"those of {arena.name!r}. Name that arena, or move {run.trials} away to start over."
             )
 
 
@@ -198,7 +198,7 @@ def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable
         if not trial.operator and (trial.level, trial.protocol) != asked:
             raise HoldfastError(
                 f"{run.path} was evaluated at level {trial.level!r} with {trial.protocol or trial.notes}, now asked "
-                f"for {asked[0]!r} with {asked[1]}. Use the same, or move {run.trials} away to evaluate it anew."
+                f"for {asked[0]!r} with {asked[1]}. Use the same, or move {run.trials} away to start over."
             )
 
 

@@ -74,7 +74,7 @@ def explained(
 
 def _scores(predicted: np.ndarray, wanted: np.ndarray, valid: np.ndarray, active: np.ndarray) -> tuple[float, ...]:
     mask = valid[..., None] & active
-    scale = np.where(active, wanted.std((0, 1)) + 1e-9, 1)  # radians and metres weigh alike
+    scale = np.where(active, wanted.std((0, 1)) + 1e-9, 1)  # so that radians and metres count equally
     error = (((predicted - wanted) / scale) ** 2 * mask).reshape(-1, FRAMES, *wanted.shape[1:]).sum((1, 2, 3))
     motion = (((wanted - wanted.mean(0)) / scale) ** 2 * mask).reshape(-1, FRAMES, *wanted.shape[1:]).sum((1, 2, 3))
     return tuple(float(v) for v in 100 * np.clip(1 - error / motion.mean(), 0, 1))

@@ -180,7 +180,9 @@ class RemoteLane:
         self._process.join()
 
 
-DIED = "A worker process died, perhaps for lack of memory. Run the same command again to go on, with fewer --processes."
+DIED = (
+    "A worker process died, perhaps for lack of memory. Run the same command again to continue, with fewer --processes."
+)
 
 
 def _serve(pipe: Connection, arena: str) -> None:

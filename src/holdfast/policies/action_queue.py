@@ -81,12 +81,10 @@ def check_horizon(horizon: int | None, ahead: int, steps: int) -> int:
     """The given horizon, or the longest possible with answers of `steps` steps."""
     longest = steps - ahead
     if ahead < 0 or longest < 1:
-        raise HoldfastError(
-            f"Answers have {steps} steps, so asking ahead is from 0 to {steps - 1} steps, got {ahead}. Use --ahead."
-        )
+        raise HoldfastError(f"Answers have {steps} steps, so --ahead must be from 0 to {steps - 1}, got {ahead}.")
     if horizon is not None and not 1 <= horizon <= longest:
         raise HoldfastError(
-            f"Answers have {steps} steps and {ahead} pass while asking ahead: a horizon is from 1 to {longest}, got "
-            f"{horizon}. Use --horizon and --ahead."
+            f"Answers have {steps} steps and --ahead takes {ahead} of them: --horizon must be from 1 to {longest}, got "
+            f"{horizon}."
         )
     return horizon or longest

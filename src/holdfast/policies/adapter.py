@@ -17,7 +17,7 @@ from lerobot.utils.import_utils import register_third_party_plugins
 from safetensors import safe_open
 
 import holdfast.policies.nano.configuration_nano
-import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies also where no plugin is installed
+import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies even if no plugin is installed
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.data.lerobot.source import Source
 from holdfast.data.lesson import Layout, Pairing, pair
@@ -93,13 +93,13 @@ class Adapter:
     def knows_elements(self) -> bool:
         """Whether the policy gives its loss unreduced, so that it can be masked and split by task and arm.
 
-        Such a policy also draws its noise row by row, so a slice of a batch gets the noise it has in the whole.
+        Such a policy also draws its noise row by row, so a slice gets the same noise as in the whole batch.
         """
         return hasattr(self.policy, "loss_elements")
 
     @property
     def cuda_graphable(self) -> bool:
-        """Whether its loss can be captured as a CUDA graph; a policy says so with an attribute of this name."""
+        """Whether its loss can be captured as a CUDA graph; the policy declares it with an attribute of this name."""
         return bool(getattr(self.policy, "cuda_graphable", False))
 
     def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:

@@ -46,7 +46,7 @@ class _CudaGraph[T]:
                 for _ in range(WARMUP):
                     function(*self._inputs)
             torch.cuda.current_stream().wait_stream(side)
-            # thread_local: other threads go on copying batches, on streams of their own.
+            # thread_local: other threads keep copying batches, on streams of their own.
             with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 self._output = function(*self._inputs)
 

@@ -45,7 +45,7 @@ def settle_relative(
             raise HoldfastError(
                 "--policy.use_relative_actions=true needs state dimensions of the same names as the action's; there "
                 f"are none for {absolute}. Set --policy.use_relative_actions=false; or, if they mean the same joints, "
-                "name them alike in the dataset's meta/info.json or name an embodiment in the stream."
+                "give them the same names in the dataset's meta/info.json or name an embodiment in the stream."
             )
         config.use_relative_actions = False
         say(f"Relative actions are off: no state dimension has the name of an action dimension ({absolute}).")

@@ -62,7 +62,7 @@ class RunFolder:
         if begun and asked not in ("auto", begun):
             raise HoldfastError(
                 f"{self.path} has trained on {begun} frames of {task!r}; --cache.format={asked} would change them. "
-                f"Use --cache.format={begun} or auto to go on, or another --output for a new run."
+                f"Use --cache.format={begun} or auto to continue, or another --output for a new run."
             )
         return begun or asked
 

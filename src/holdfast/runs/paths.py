@@ -148,7 +148,7 @@ class RunPaths:
         return StagePaths(self.root / "stages" / stage.folder)
 
     def stages(self) -> list[StagePaths]:
-        """The stages begun so far, in order."""
+        """The stages started so far, in order."""
         return [StagePaths(folder) for folder in sorted((self.root / "stages").glob("[0-9]*-*"))]
 
     def evaluation_video(self, stage: str, task: str, seed: int) -> str:

@@ -93,7 +93,7 @@ def read_run(path: Path) -> Run:
     arrangement = method_class(method).arrangement
     stages = tuple(_stages(paths, arrangement, tuple(task.name for task in tasks)))
     if not stages:
-        raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to go on.")
+        raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
     planned = 1 if arrangement == "together" else len(tasks)
     return Run(path, method, tasks, stages, planned, seed, settings.config)
 

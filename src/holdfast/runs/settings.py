@@ -45,7 +45,7 @@ def read_settings(file: Path) -> RunSettings:
     """Read a run's settings."""
     if not file.exists():
         raise HoldfastError(
-            f"{file.parent} is no run: it has no {file.name}. Give the folder that `holdfast train` wrote."
+            f"{file.parent} is not a run: it has no {file.name}. Give the folder that `holdfast train` wrote."
         )
     try:
         content = yaml.safe_load(file.read_text())
@@ -64,8 +64,8 @@ def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, An
     changed = list(differences({"config": begun.config, "tasks": begun.tasks}, json.loads(json.dumps(asked))))
     if changed:
         raise HoldfastError(
-            f"{file.parent} was begun with other settings: {'; '.join(changed[:4])}. "
-            "Use the same command to go on, or another --output for a new run."
+            f"{file.parent} was started with other settings: {'; '.join(changed[:4])}. "
+            "Use the same command to continue, or another --output for a new run."
         )
 
 

@@ -81,7 +81,9 @@ class Setting:
 def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
     """Train every stage of a stream that is not finished yet, and return the run's folder."""
     refuse_shards(config, ranks)
-    run = RunFolder(Path(config.folder), lambda said: console.print(f"[yellow]{said}[/yellow]"), writes=ranks.first)
+    run = RunFolder(
+        Path(config.folder), lambda message: console.print(f"[yellow]{message}[/yellow]"), writes=ranks.first
+    )
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
     setting = Setting(config, stream, run, embodiment, rank_device(config.device, ranks), console, ranks)
     stages = stages_of(config, stream)
@@ -156,7 +158,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     state = TrainingState(adapter.policy.train(), config.optim, setting.ranks)
     if resumed:
         state.load(resumed)
-        console.print(f"Going on at step {state.step} of {stage.steps}.")
+        console.print(f"Resuming at step {state.step} of {stage.steps}.")
     return Ready(data, agreed, buffer, adapter, normalization, kept, state)
 
 
@@ -287,9 +289,9 @@ def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) ->
         )
 
 
-def _note(setting: Setting, said: str) -> None:
-    setting.run.log.write("relative_actions", note=said)
-    setting.run.say(said)
+def _note(setting: Setting, message: str) -> None:
+    setting.run.log.write("relative_actions", note=message)
+    setting.run.say(message)
 
 
 def _arms(embodiment: Embodiment | None, adapter: Adapter) -> list[str]:

@@ -69,8 +69,8 @@ class LossTotals:
         loss, norm = float(total) / self._steps, float(self._norm) / self._steps
         if not np.isfinite(loss) or not np.isfinite(norm):
             raise HoldfastError(
-                f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is older. "
-                "Lower --optim.lr, and look for odd values with `holdfast doctor`."
+                f"The loss became {loss} (gradient norm {norm}) around step {step}. The last checkpoint is from "
+                "before that. Lower --optim.lr, and look for odd values with `holdfast doctor`."
             )
         line: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm, "lr": lr}
         if self._extras:

@@ -70,7 +70,7 @@ class NanoConfig(PreTrainedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_obs_steps != 1:
-            raise HoldfastError(f"nano looks at one observation at a time, got n_obs_steps={self.n_obs_steps}.")
+            raise HoldfastError(f"nano reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
         sizes = (
             "chunk_size",
             "n_action_steps",

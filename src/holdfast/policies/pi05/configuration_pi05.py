@@ -90,7 +90,7 @@ class Pi05FastConfig(PreTrainedConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_obs_steps != 1:
-            raise HoldfastError(f"pi05_fast looks at one observation at a time, got n_obs_steps={self.n_obs_steps}.")
+            raise HoldfastError(f"pi05_fast reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
         if not 1 <= self.n_action_steps <= self.chunk_size:
             raise HoldfastError(
                 f"n_action_steps must be from 1 to chunk_size={self.chunk_size}, got {self.n_action_steps}."

@@ -43,11 +43,11 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
     known = {field.name for field in fields(Pi05FastConfig)} - LEFT
     taken = {key: json.dumps(value) for key, value in stored.items() if key in known and value is not None}
     config = draccus.parse(Pi05FastConfig, args=[f"--{k}={v}" for k, v in {**taken, **options}.items()])
-    remembered = stored.get("input_features") or {}
-    if {key for key, feature in remembered.items() if feature["type"] == "VISUAL"} == set(cameras):
+    features = stored.get("input_features") or {}
+    if {key for key, feature in features.items() if feature["type"] == "VISUAL"} == set(cameras):
         config.input_features = {
             key: PolicyFeature(FeatureType[feature["type"]], tuple(feature["shape"]))
-            for key, feature in remembered.items()
+            for key, feature in features.items()
         }
     return config
 

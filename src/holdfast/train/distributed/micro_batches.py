@@ -16,11 +16,11 @@ def deal(config: TrainConfig, ranks: int) -> TrainConfig:
     begun = _micro_batches(Path(config.folder)) if config.optim.accumulate is None else None
     parts = config.optim.accumulate or begun or ranks
     if parts % ranks:
-        origin = f"{config.folder} was begun with" if begun else "You asked for"
+        origin = f"{config.folder} was started with" if begun else "You asked for"
         fits = [str(n) for n in range(1, parts + 1) if parts % n == 0]
         raise HoldfastError(
             f"{origin} --optim.accumulate={parts}: {ranks} ranks cannot share {parts} micro-batches equally. "
-            f"Use {' or '.join(fits)} ranks, or begin a run with a multiple of {ranks}."
+            f"Use {' or '.join(fits)} ranks, or start a run with a multiple of {ranks}."
         )
     if config.batch_size % parts:
         raise HoldfastError(
