@@ -97,7 +97,7 @@ def test_the_plan_of_a_catalog_stream_without_data_counts_with_the_catalog():
     assert found["stages"][0]["replay_share"] == {}
     assert found["stages"][3]["replay_share"] == dict.fromkeys(NAMES[:3], 0.3333)
     assert len(found["notes"]) == 5
-    assert found["notes"][0].startswith("/nowhere/stack_bowls is not here; counting with the catalog's 500")
+    assert found["notes"][0].startswith("/nowhere/stack_bowls is not here; assuming the catalog's 500")
 
 
 @pytest.mark.parametrize("method", ["sequential", "joint", "finetune"])

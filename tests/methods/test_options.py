@@ -68,7 +68,7 @@ def test_help_lists_every_method_with_its_options(capsys):
     said = capsys.readouterr().out
     for name, method in METHODS.items():
         assert f"  {name}: {method.__doc__.strip().splitlines()[0]}" in said
-    assert "--method.strength=10000.0\n        How much a change of important weights costs." in said
+    assert "--method.strength=10000.0\n        Weight of the penalty." in said
     assert "method_options" not in said
 
 

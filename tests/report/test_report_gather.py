@@ -91,7 +91,7 @@ def test_wrong_folders_are_explained(tmp_path):
     with pytest.raises(HoldfastError, match="given twice"):
         gather([folder, folder])
     (folder / "heldout.json").write_text(json.dumps({"tasks": ["other"], "cells": {}}))
-    with pytest.raises(HoldfastError, match=r"heldout\.json is about the tasks \['other'\]"):
+    with pytest.raises(HoldfastError, match=r"heldout\.json has the tasks \['other'\]"):
         gather([folder])
     (folder / "run.yaml").write_text("config: {}")
     with pytest.raises(HoldfastError, match=r"run\.yaml is not as"):

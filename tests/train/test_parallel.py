@@ -283,7 +283,7 @@ def test_an_error_of_the_first_rank_ends_all_with_one_message(toy):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--batch_size=7"], "--batch_size=7, the batch of all ranks together, cannot be dealt equally to 2 ranks"),
+        (["--batch_size=7"], "--batch_size=7, the batch of all ranks together, cannot be split equally over 2 ranks"),
         (["--optim.accumulate=1"], "2 ranks cannot share 1 micro-batches equally. Use 1 ranks, or"),
         (["--batch_size=12", "--optim.accumulate=3"], "2 ranks cannot share 3 micro-batches"),
         (["--device=cuda"], "torch sees no CUDA device"),

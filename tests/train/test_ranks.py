@@ -61,7 +61,7 @@ def test_a_run_keeps_to_the_micro_batches_it_began_with(tmp_path):
     [
         (8, 1, 2, "You asked for --optim.accumulate=1: 2 ranks cannot share"),
         (12, 6, 4, "4 ranks cannot share 6 micro-batches equally. Use 1 or 2 or 3 or 6 ranks"),
-        (9, None, 2, "--batch_size=9, the batch of all ranks together, cannot be dealt equally to 2 ranks"),
+        (9, None, 2, "--batch_size=9, the batch of all ranks together, cannot be split equally over 2 ranks"),
     ],
 )
 def test_what_does_not_divide_is_refused(tmp_path, batch_size, asked, ranks, message):

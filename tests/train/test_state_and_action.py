@@ -212,7 +212,7 @@ def test_an_embodiment_keeps_increments_from_being_relative(tmp_path, capsys):
     assert "observation.state:gripper" in space.widened
     assert "observation.state:x" not in space.widened
     assert train(tmp_path, f"--output={tmp_path}/iv", "--norm.strategy=calibrated") == 2
-    assert "says nothing of the state's x. Choose --norm.strategy=frozen-first" in capsys.readouterr().err
+    assert "declares none for the state's x. Choose --norm.strategy=frozen-first" in capsys.readouterr().err
 
 
 def test_a_dataset_whose_state_differs_from_the_first_ones_is_refused(tmp_path, capsys):
