@@ -76,3 +76,10 @@ def candidates(task, lengths, seed=0, **more):
     ends = np.cumsum(lengths)
     values = np.zeros((sum(lengths), 2))
     return Candidates(task, seed, **({"state": values, "action": values} | more), starts=ends - lengths, ends=ends)
+
+
+def stream_of(*names):
+    """A stream of tasks that nobody opens."""
+    from holdfast.core.records import Stream, StreamTask, Task
+
+    return Stream("toy", tuple(StreamTask(Task(name, f"Do {name}.", ("left",)), f"/data/{name}") for name in names))

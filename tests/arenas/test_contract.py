@@ -9,7 +9,9 @@ from fake_arena import FakeArena, Point
 
 from holdfast import arenas
 from holdfast.arenas.contract import ArenaContract
+from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Reached
 
 
 class TestFake(ArenaContract):
@@ -147,3 +149,82 @@ def test_an_environment_of_the_twin_needs_neither_lerobot_nor_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def nan(point):
+    point.at = np.array([np.nan, 0.0])
+
+
+def short(point):
+    point.at = np.zeros(1)
+
+
+def floats(point):
+    point.draw = lambda height, width: np.zeros((height, width, 3))
+
+
+def gray(point):
+    point.draw = lambda height, width: np.zeros((height, width), np.uint8)
+
+
+def strange(point):
+    point.reached = lambda: Reached(("flown",))
+
+
+def nothing(point):
+    point.reached = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (nan, "state must be 2 numbers"),
+        (short, "observe"),
+        (floats, "must be uint8"),
+        (gray, "must be uint8"),
+        (strange, "'flown'"),
+        (nothing, "AttributeError"),
+    ],
+)
+def test_what_an_arena_gets_wrong_is_said_with_its_name(spoil, said):
+    episode = ScoredEpisode(FakeArena(), FakeArena.tasks["mirror"])
+    episode.begin(0, "")
+    spoil(episode.environment)
+    with pytest.raises(HoldfastError, match=rf"The arena 'fake' failed in .*{said}"):
+        look_and_step(episode)
+
+
+def look_and_step(episode):
+    episode.observe((8, 8), ("top",))
+    episode.step(np.zeros(2))
+
+
+def test_an_endless_arena_ends_with_its_limit():
+    class Forever(FakeArena):
+        def open(self, task, shadows=False):
+            return Endless(1)
+
+    episode = ScoredEpisode(Forever(), FakeArena.tasks["touch"])
+    episode.begin(0, "")
+    while not episode.over:
+        episode.step(np.zeros(2))
+    assert episode.steps == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def (", "SyntaxError"),
+        ("raise RuntimeError('no licence')", "no licence"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    cameras = 'top'", "tuple of names, got 'top'"),
+        ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    rate = '10'", "whole number above 0, got '10'"),
+        ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    def __init__(self, x): pass", "cannot be made"),
+    ],
+)
+def test_an_arena_that_cannot_be_loaded_is_one_clear_error(tmp_path, monkeypatch, text, said):
+    name = f"strange_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HoldfastError, match=said):
+        arenas.load(f"{name}:Mine")

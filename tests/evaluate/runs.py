@@ -72,6 +72,7 @@ def _write_checkpoint(
         adapter.save(target / "policy", space)
         (target / "normalization.json").write_text(json.dumps(normalization.to_json()))
         (target / "datasets.json").write_text(json.dumps(dict.fromkeys(learned, "none")))
+        (target / "schema.json").write_text(json.dumps({"fps": 30, "names": list(ROBOT.names), "cameras": {}}))
 
     checkpoint.write(folder, fill)
 

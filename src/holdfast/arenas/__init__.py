@@ -32,11 +32,18 @@ def load(name: str) -> Arena:
 def _make(path: str) -> Arena:
     module, _, kind = path.partition(":")
     try:
-        found = getattr(import_module(module), kind)
-    except (ImportError, ValueError) as error:
-        raise HoldfastError(f"Arena {path} cannot be imported: {error}. Is its folder on PYTHONPATH?") from None
-    except AttributeError:
-        raise HoldfastError(f"Arena {path} cannot be found: module {module} has no {kind or 'empty name'}.") from None
+        content = import_module(module)
+    except (Exception, SystemExit) as error:  # it is a stranger's code
+        reason = f"{type(error).__name__}: {error}"
+        raise HoldfastError(f"Arena {path} cannot be imported ({reason}). Is its folder on PYTHONPATH?") from None
+    found = getattr(content, kind, None)
+    if found is None:
+        raise HoldfastError(f"Arena {path} cannot be found: module {module} has no {kind or 'empty name'}.")
     if not (isinstance(found, type) and issubclass(found, Arena)):
         raise HoldfastError(f"{path} is not an arena: derive the class from holdfast.arenas.arena.Arena.")
-    return found()
+    try:
+        arena = found()
+    except (Exception, SystemExit) as error:
+        raise HoldfastError(f"Arena {path} cannot be made ({type(error).__name__}: {error}).") from None
+    arena.check()
+    return arena

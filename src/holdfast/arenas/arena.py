@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.core.errors import unknown
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task
 from holdfast.embodiments.embodiment import Embodiment
@@ -107,6 +107,20 @@ class Arena(ABC):
     def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
         """Open a window on one of this arena's environments."""
         raise NotImplementedError
+
+    def check(self) -> None:
+        """Refuse an arena whose names or rate are not of the right kind."""
+        for word in ("cameras", "state", "action", "levels", "policies"):
+            names = getattr(self, word, None)
+            if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+                raise HoldfastError(
+                    f"{word} of the arena {type(self).__name__} must be a tuple of names, got {names!r}."
+                )
+        rate = getattr(self, "rate", None)
+        if not isinstance(rate, int) or rate < 1:
+            raise HoldfastError(
+                f"rate of the arena {type(self).__name__} must be a whole number above 0, got {rate!r}."
+            )
 
     def task(self, name: str) -> Task:
         """One of its tasks; an unknown name is an error that lists the valid ones."""

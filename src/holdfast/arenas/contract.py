@@ -134,7 +134,7 @@ class ArenaContract:
         """What it reports as reached can be scored at every step."""
         episode = self.episode
         task, action = episode.task, self.actions(episode)[-1]
-        while not episode.over:
+        while not episode.environment.over:
             assert episode.steps < self.arena.max_steps(self.task), "it goes on beyond its time"
             episode.step(action)
             assert set(episode.reached.milestones) <= {milestone.name for milestone in task.milestones}

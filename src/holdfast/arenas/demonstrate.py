@@ -47,7 +47,7 @@ def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration
     path = folder / f"{seed}.frames"
     with path.open("wb") as file:
         while not episode.over and (action := expert.act()) is not None:
-            seen = environment.observe((order.height, order.width), cameras)
+            seen = episode.observe((order.height, order.width), cameras)
             for image in seen.images.values():
                 file.write(image.tobytes())
             states.append(seen.state)

@@ -19,7 +19,7 @@ def chunk_queue(episode: ScoredEpisode, horizon: int) -> ActionQueue:
     robot = episode.arena.embodiment
     if robot is None:
         return ActionQueue(horizon)
-    return ActionQueue(horizon, idle=IdleArms(robot, episode.environment.observe().state, episode.task.arms))
+    return ActionQueue(horizon, idle=IdleArms(robot, episode.observe().state, episode.task.arms))
 
 
 class LearnedPolicy:
@@ -46,6 +46,6 @@ class LearnedPolicy:
         return self._queue.take()
 
     def _question(self) -> Question:
-        seen = self._episode.environment.observe(self._pilot.size, self._pilot.cameras)
+        seen = self._episode.observe(self._pilot.size, self._pilot.cameras)
         self._asked += 1
         return Question(self._episode.task, seen.state, seen.images, self._seed, self._asked - 1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import numpy as np
 
 from holdfast import rubric
 from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError
+from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task, Trial
 
 FULL = 100.0
@@ -26,27 +30,70 @@ class ScoredEpisode:
             task: Its name is the arena's; its instruction and rubric are the caller's, usually those of a run.
             shadows: Ask for better pictures.
         """
-        arena.task(task.name)
+        self._known = {milestone.name for milestone in arena.task(task.name).milestones}
+        self._limit = arena.max_steps(task.name)
         self.arena, self.task = arena, task
-        self.environment = arena.open(task.name, shadows)
+        with self._explained("open"):
+            self.environment = arena.open(task.name, shadows)
 
     def begin(self, seed: int, level: str) -> None:
         """Start an episode."""
         self.seed, self.level, self.steps = seed, self.arena.level(level), 0
         self.times: dict[str, float] = {}
-        self.environment.reset(seed, self.level)
-        self.reached: Reached = self.environment.reached()
+        with self._explained("reset"):
+            self.environment.reset(seed, self.level)
+        self.reached: Reached = self._reached()
 
     def step(self, action: np.ndarray) -> None:
         """Take one control step and update what was reached."""
         names = self.arena.action
         if np.shape(action) != (len(names),) or not np.isfinite(action).all():
             raise HoldfastError(f"An action of the arena {self.arena.name!r} is {len(names)} numbers, got {action!r}.")
-        self.environment.step(action)
+        with self._explained("step"):
+            self.environment.step(action)
         self.steps += 1
-        self.reached = self.environment.reached()
+        self.reached = self._reached()
         for milestone in self.reached.milestones:
             self.times.setdefault(milestone, self.seconds)
+
+    def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = ()) -> Observation:
+        """The environment's observation, checked."""
+        with self._explained("observe"):
+            seen = self.environment.observe(size, cameras)
+            shapes = {name: np.shape(seen.images[name]) for name in (cameras if size else ())}
+            kinds = {seen.images[name].dtype for name in shapes}
+            sound = np.shape(seen.state) == (len(self.arena.state),) and np.isfinite(seen.state).all()
+        if not sound:
+            raise self._failure("observe", f"the state must be {len(self.arena.state)} numbers, got {seen.state!r}")
+        for name, shape in shapes.items():
+            if size and (shape != (*size, 3) or kinds != {np.dtype(np.uint8)}):
+                wanted = f"uint8 {(*size, 3)}"
+                raise self._failure("observe", f"the image of {name!r} must be {wanted}, got {kinds} {shape}")
+        return seen
+
+    def _reached(self) -> Reached:
+        with self._explained("reached"):
+            reached = self.environment.reached()
+            strange = set(reached.milestones) - self._known
+        if strange:
+            raise self._failure("reached", f"{sorted(strange)} are not milestones of its task")
+        return reached
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Turn whatever a simulator raises into an error that names the arena."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise self._failure(doing, f"{type(error).__name__}: {error}") from error
+
+    def _failure(self, doing: str, reason: str) -> HoldfastError:
+        return HoldfastError(
+            f"The arena {self.arena.name!r} failed in {doing}() of task {self.task.name!r}: {reason}. Test it with "
+            "holdfast.arenas.contract."
+        )
 
     @property
     def seconds(self) -> float:
@@ -66,7 +113,7 @@ class ScoredEpisode:
     @property
     def over(self) -> bool:
         """Whether the arena ends the episode: the time is up, or it cannot go on."""
-        return self.environment.over
+        return self.steps >= self._limit or self.environment.over
 
     def trial(self, stage: int = 0) -> Trial:
         """The episode so far as a trial of stage `stage`."""

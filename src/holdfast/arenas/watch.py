@@ -95,7 +95,7 @@ def show(episode: ScoredEpisode, policy: ActingPolicy, say: Callable[[str], None
 
 
 def _moment(episode: ScoredEpisode, size: tuple[int, int]) -> Moment:
-    images = episode.environment.observe(size, episode.arena.cameras).images
+    images = episode.observe(size, episode.arena.cameras).images
     return Moment(episode.seconds, images, episode.reached)
 
 

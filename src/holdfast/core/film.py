@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,8 +40,9 @@ class Film:
         if kind is None:
             self.close()
         else:
-            self._container.close()
-            self._writing.unlink()
+            with suppress(Exception):  # without a picture there is nothing to close; the first error is the one to show
+                self._container.close()
+            self._writing.unlink(missing_ok=True)
 
     def add(self, picture: np.ndarray) -> None:
         """Append a picture (height, width, 3). All must have the same size, with even sides."""

@@ -50,6 +50,8 @@ def read_content(file: Path) -> Any:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise HoldfastError(f"{file} cannot be read: {reason}.") from None
+    except RecursionError:
+        raise HoldfastError(f"{file} cannot be read: it is nested too deeply.") from None
 
 
 @cache

@@ -148,6 +148,11 @@ def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None
         )
     own = next(task for task in run.tasks if task.name == name)
     _check_rubric(own, arena)
+    if (fps := stage.checkpoint.schema["fps"]) != arena.rate:
+        raise HoldfastError(
+            f"The policy of {run.path} was trained at {fps:g} steps a second, the arena {arena.name!r} takes "
+            f"{arena.rate}. Name the one it was trained for with --arena."
+        )
     config = stage.checkpoint.policy_config
     features = {**config["input_features"], **config["output_features"]}
     for word, key, names in (("state", STATE, arena.state), ("action", ACTION, arena.action)):

@@ -106,7 +106,7 @@ class LocalLane:
         """An observation in the policy's format, or the finished trial."""
         assert self._episode is not None
         if not self._over:
-            return self._episode.environment.observe(self._needs.size, self._needs.cameras)
+            return self._episode.observe(self._needs.size, self._needs.cameras)
         if self._film:
             self._film.close()
             self._film = None

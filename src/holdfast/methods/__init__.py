@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import get_annotations
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
@@ -36,11 +37,7 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
     valid = [item.name for item in fields(kind)]
     for option in options:
         if option not in valid:
-            hint = (
-                " Make the class a @dataclass(frozen=True)."
-                if option in kind.__dict__.get("__annotations__", {})
-                else ""
-            )
+            hint = " Make the class a @dataclass(frozen=True)." if option in get_annotations(kind) else ""
             problem = unknown(f"option of --method={name}:", f"--method.{option}", [f"--method.{v}" for v in valid])
             raise HoldfastError(f"{problem}{hint}")
     if not options:

@@ -6,6 +6,7 @@ Kirkpatrick et al. 2017 (https://arxiv.org/abs/1612.00796), in the online form o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ class Ewc(Method):
     samples: int = 256
 
     def __post_init__(self) -> None:
-        require(self.strength >= 0, "method.strength", self.strength, "at least 0")
+        require(0 <= self.strength < math.inf, "method.strength", self.strength, "at least 0 and finite")
         require(0 <= self.decay <= 1, "method.decay", self.decay, "between 0 and 1")
         require(self.samples >= 1, "method.samples", self.samples, "at least 1")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from holdfast.core.records import Stage, Stream
@@ -38,7 +39,7 @@ class Method:
     def __init_subclass__(cls) -> None:
         """Find mistakes that would otherwise show after the first stage, or never."""
         for name in ("arrangement", "replays"):
-            if "ClassVar" not in str(cls.__dict__.get("__annotations__", {}).get(name, "ClassVar")):
+            if "ClassVar" not in str(get_annotations(cls).get(name, "ClassVar")):
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")

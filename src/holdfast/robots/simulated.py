@@ -38,14 +38,14 @@ class Simulated:
     def begin(self, seed: int) -> None:
         """Lay the objects out, arms at home."""
         self._episode.begin(seed, self.level)
-        self._last = self._episode.environment.observe().state
+        self._last = self._episode.observe().state
 
     def observe(self) -> Observation:
         """The measured pose, and the images drawn in the policy's size."""
-        cameras, environment = self._cameras, self._episode.environment
+        cameras, episode = self._cameras, self._episode
         sizes = set(cameras.values())
-        drawn = {size: environment.observe(size, [n for n in cameras if cameras[n] == size]).images for size in sizes}
-        return Observation(environment.observe().state, {name: drawn[size][name] for name, size in cameras.items()})
+        drawn = {size: episode.observe(size, [n for n in cameras if cameras[n] == size]).images for size in sizes}
+        return Observation(episode.observe().state, {name: drawn[size][name] for name, size in cameras.items()})
 
     def send(self, pose: np.ndarray) -> None:
         """One control step towards a pose."""

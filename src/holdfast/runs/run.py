@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task
-from holdfast.methods import method_class
+from holdfast.methods import METHODS, method_class
 from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.paths import RunPaths
@@ -90,6 +90,8 @@ def read_run(path: Path) -> Run:
         tasks = tuple(read_task(table) for table in settings.tasks)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
+    if method not in METHODS:
+        raise HoldfastError(f"{paths.settings}: {unknown('method', method, METHODS)}")
     arrangement = method_class(method).arrangement
     stages = tuple(_stages(paths, arrangement, tuple(task.name for task in tasks)))
     if not stages:

@@ -166,7 +166,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     """Decide what is kept, of the episodes and by the method, and write the stage's final checkpoint."""
     config, data, normalization, policy = setting.config, ready.data, ready.normalization, ready.adapter.policy
     learned = data.new[-1]
-    probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device)
+    probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device, setting.console)
     buffer = keep_episodes(setting, ready, probe) if setting.method.replays else ready.buffer
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import torch
+from rich.console import Console
 
+from holdfast.core.progress import progress_bar
 from holdfast.core.records import Stage
 from holdfast.data.loader import Batch, Batches
 from holdfast.data.sampler import Draw, Pool, Sampler
@@ -33,10 +35,18 @@ class LossProbe:
     """
 
     def __init__(
-        self, config: TrainConfig, stage: Stage, data: StageData, adapter: Adapter, spaces: Normalization, device: str
+        self,
+        config: TrainConfig,
+        stage: Stage,
+        data: StageData,
+        adapter: Adapter,
+        spaces: Normalization,
+        device: str,
+        console: Console,
     ) -> None:
         self._config = replace(config, augment=NO_AUGMENTATION)
         self._stage, self._data, self._adapter, self._spaces, self._device = stage, data, adapter, spaces, device
+        self._console = console
 
     def samples(self, count: int) -> Iterator[Loss]:
         """Losses, with gradients, of frames drawn equally from the tasks that the stage learned, one by one."""
@@ -44,7 +54,7 @@ class LossProbe:
         # Drawn as a step of stage 0, which no run has, so that training draws other frames.
         draw = Sampler(self._config.seed, 0, 1, count, tuple(pools)).draw(self._stage.number)
         with closing(self._batches()) as batches:
-            for i in range(count):
+            for i in self._shown(range(count), "samples", count):
                 seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
                 yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
 
@@ -54,11 +64,22 @@ class LossProbe:
         source, seed = self._data.lessons[row].source, step_seed(self._config.seed, self._stage.number)
         scores = []
         with closing(self._batches()) as batches:
-            for first, end in zip(source.starts, source.ends, strict=True):
+            episodes = zip(source.starts, source.ends, strict=True)
+            for first, end in self._shown(episodes, "episodes", len(source.starts)):
                 frames = np.unique(np.linspace(first, end - 1, FRAMES).round().astype(np.int64))
                 batch = batches.make(Draw(np.full(len(frames), row), frames, 0))
                 scores.append(float(self._loss(batch, seed).total))
         return np.array(scores)
+
+    def _shown[T](self, items: Iterable[T], word: str, count: int) -> Iterator[T]:
+        """Show the progress: hundreds of samples can take a minute on a CPU."""
+        if not self._console.is_terminal:
+            self._console.print(f"Measuring the loss of {count} {word}.")
+        with progress_bar(self._console) as bar:
+            task = bar.add_task(f"loss of {word}", total=count, note="")
+            for item in items:
+                yield item
+                bar.advance(task)
 
     def _loss(self, batch: Batch, seed: int) -> Loss:
         ready = self._stepper.prepare(batch, seed)

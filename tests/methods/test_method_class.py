@@ -1,0 +1,46 @@
+"""Mistakes in a method's class are found when it is defined, and a method that replays does so by default."""
+
+from dataclasses import dataclass
+
+import pytest
+from toys import stream_of
+
+from holdfast.core.errors import HoldfastError
+from holdfast.methods import METHODS, build_method
+from holdfast.methods.method import Method
+
+
+def test_a_method_that_replays_gets_stages_that_replay():
+    class Mine(Method):
+        replays = True
+
+    stages = Mine().stages(stream_of("a", "b", "c"), [10, 10, 20], 0.5)
+    assert [stage.steps for stage in stages] == [10, 20, 40]
+    assert [stage.frequency for stage in stages] == [0.0, 0.5, 0.5]
+    assert [stage.start for stage in stages] == ["base", "previous", "previous"]
+
+
+def test_class_variables_with_a_type_would_become_options():
+    with pytest.raises(TypeError, match="replays would become an option"):
+
+        class Mine(Method):
+            replays: bool = True
+
+
+def test_what_is_kept_needs_its_shapes():
+    with pytest.raises(TypeError, match=r"needs kept_shapes"):
+
+        class Mine(Method):
+            def keep(self, policy, losses, kept):
+                return None
+
+
+def test_options_of_a_class_that_is_no_dataclass_are_explained(monkeypatch):
+    class Mine(Method):
+        strength: float = 1.0
+
+    monkeypatch.setitem(METHODS, "mine", Mine)
+    with pytest.raises(HoldfastError, match=r"Make the class a @dataclass"):
+        build_method("mine", {"strength": "2"})
+    monkeypatch.setitem(METHODS, "mine", dataclass(frozen=True)(Mine))
+    assert build_method("mine", {"strength": "2"}).strength == 2.0
