@@ -6,7 +6,6 @@ parts to finish are short; a task whose parts are all recorded is joined while o
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +31,7 @@ from holdfast.arenas.recording_shards import (
     write_json,
 )
 from holdfast.core.errors import HoldfastError
+from holdfast.core.locks import locked
 from holdfast.core.processes import end_with_parent
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
@@ -101,7 +101,8 @@ def record(
             report(work.order.task, len(done.seeds), len(done.dropped))
     with ExitStack() as locks:
         for work in missing:
-            locks.enter_context(_locked(work.folder))
+            busy = f"Another process is recording into {work.folder}. Wait for it or stop it."
+            locks.enter_context(locked(work.folder / ".lock", busy))
             work.begin()
         _run_jobs(missing, processes, report)
     return [_finish(work) for work in works]
@@ -217,19 +218,3 @@ def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> No
             f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to continue, or another "
             "--output for a new recording."
         )
-
-
-@contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """Lock the folder; the lock is released when the process ends, however it ends."""
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        file = (work / ".lock").open("w")
-    except OSError as error:
-        raise HoldfastError(f"{work.parent} cannot be written ({error.strerror}).") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HoldfastError(f"Another process is recording into {work}. Wait for it or stop it.") from None
-        yield

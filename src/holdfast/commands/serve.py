@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         type=int,
         metavar="N",
         help="requests answered in one batch; fewer are padded, so use 1 for one robot "
-        "and a large policy (as in evaluation: 4 on a CPU, 32 on a GPU)",
+        "and a large policy (as in evaluation: 5 on a CPU, 32 on a GPU)",
     )
     parser.add_argument("--device", default="auto", help="device of the policy: cpu, cuda or auto (auto)")
     args = parser.parse_args(argv)

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
+
+from holdfast.core.errors import HoldfastError
+
+
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold a lock; `busy` is the error if another process holds it."""
+    lock = file_lock(path)
+    try:
+        lock.acquire(blocking=False)  # creates the folder if there is none
+    except Timeout:
+        raise HoldfastError(busy) from None
+    except OSError as error:
+        raise HoldfastError(f"The folder {path.parent} cannot be written ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def file_lock(path: Path) -> FileLock:

@@ -8,7 +8,6 @@ so orders that turn out to be unnecessary are never started. The choice affects 
 from __future__ import annotations
 
 import gc
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -26,6 +25,7 @@ from holdfast.core.processes import end_with_parent
 from holdfast.core.records import Trial
 from holdfast.evaluate.rollout import DIED, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
+from holdfast.runs.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
@@ -46,7 +46,7 @@ class Setup:
 
 def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
     """Run trials on this machine, by default with one process per core, or two per core with a GPU."""
-    config = json.loads((checkpoint / "policy" / "config.json").read_text())
+    config = Checkpoint(checkpoint).policy_config
     cores = os.cpu_count() or 1
     if setup.device == "cpu" or config.get("n_obs_steps", 1) > 1:
         return lambda orders: _pooled(setup, orders, processes or cores)

@@ -112,6 +112,3 @@ def _percent(share: float) -> str:
 def _short(value: float) -> str:
     """A number of any size in a few characters."""
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.3g}"
-
-
-_FORMS = (_score, _signed, _interval, _percent, _short)

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import Timeout
-
 from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import read_content
-from holdfast.core.locks import file_lock
+from holdfast.core.locks import locked
 from holdfast.core.records import Stage
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.runs.checkpoint import Checkpoint
@@ -44,17 +42,8 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder; the lock is released when the process ends, however it ends."""
-        lock = file_lock(self.paths.lock)
-        try:
-            lock.acquire(blocking=False)  # creates the folder if there is none
-        except Timeout:
-            raise HoldfastError(f"Another process is training in {self.path}. Wait for it or stop it.") from None
-        except OSError as error:
-            raise HoldfastError(f"The run's folder {self.path} cannot be written ({error.strerror}).") from None
-        try:
+        with locked(self.paths.lock, f"Another process is training in {self.path}. Wait for it or stop it."):
             yield
-        finally:
-            lock.release()
 
     def frame_format(self, task: str, asked: str) -> str:
         """The format of a task's frames: the one the run started with, since JPEG changes pixels and so weights."""

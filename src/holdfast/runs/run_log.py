@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,9 @@ class RunLog:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The complete lines of a log; one that is being written may end in a partial line. Empty if there is no file."""
+    """The lines of a log, but for one that a kill left half-written. Empty if there is no file."""
     lines: list[dict[str, Any]] = []
     for text in file.read_text().splitlines() if file.exists() else []:
-        try:
+        with suppress(json.JSONDecodeError):
             lines.append(json.loads(text))
-        except json.JSONDecodeError:
-            break
     return lines
