@@ -214,9 +214,9 @@ def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path
 
 
 def test_an_expert_that_mostly_fails_stops_the_recording():
-    record._check_worth(ORDER, kept=30, dropped=30)
+    record._check_expert(ORDER, kept=30, dropped=30)
     with pytest.raises(HoldfastError, match="21 of 24"):
-        record._check_worth(ORDER, kept=3, dropped=21)
+        record._check_expert(ORDER, kept=3, dropped=21)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def trial_from_row(row: dict[str, Any]) -> Trial:
     if "policy" in values:
         values["weights"] = values.pop("policy")
     found = _PROTOCOL.fullmatch(values.get("notes", ""))
-    if found and not values.get("operator"):  # an operator's note may read like one
+    if found:
         limits, horizon, ahead, notes = found.groups()
         values["protocol"] = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
         values["notes"] = notes or ""
