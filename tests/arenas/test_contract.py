@@ -8,6 +8,7 @@ import pytest
 from fake_arena import FakeArena, Point
 
 from holdfast import arenas
+from holdfast.arenas.arena import Arena
 from holdfast.arenas.contract import ArenaContract
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.errors import HoldfastError
@@ -209,6 +210,24 @@ def test_an_endless_arena_ends_with_its_limit():
     while not episode.over:
         episode.step(np.zeros(2))
     assert episode.steps == 20
+
+
+def test_an_arena_without_scripted_policies_or_window_refuses_both():
+    class Bare(FakeArena):
+        policies = ()
+        policy = Arena.policy
+
+    arena = Bare()
+    arena.check()
+    with pytest.raises(HoldfastError, match=r"Unknown scripted policy of the arena 'fake' 'expert'. Valid: none"):
+        arena.policy("expert", arena.open("touch"), None)
+    with pytest.raises(HoldfastError, match=r"has no window. Give --out"):
+        arena.view(arena.open("touch"))
+    assert not arena.has_viewer
+    assert arenas.load("twin").has_viewer
+    Bare.policies = ("expert",)
+    with pytest.raises(HoldfastError, match=r"names policies \('expert',\) but has no policy"):
+        arena.check()
 
 
 @pytest.mark.parametrize(

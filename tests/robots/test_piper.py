@@ -178,18 +178,14 @@ def test_an_arm_in_trouble_is_a_fault_in_words(pair, arms, harm, said):
 
 def test_an_arm_that_falls_silent_is_a_fault_in_words(pair, arms, clock):
     arms[1].speaks = False
-    passed(arms[1])
+    left, right = (lambda arm=arm: arm._heard(arm._sdk) for arm in pair._arms)
+    until(lambda: left() > right() + 0.1)  # so only the right one is silent for long
 
-    def said(silence):
-        """What is wrong so long after the last message of the right arm; the left one goes on speaking."""
-        clock.time = pair._arms[1]._heard(pair._arms[1]._sdk) + silence
-        try:
-            pair.get_observation()
-        except FaultError as error:
-            return str(error)
-
-    until(lambda: said(0.19) is None)
-    until(lambda: str(said(0.21)).endswith("right has said nothing for 0.2 s."))
+    clock.time = right() + 0.19
+    assert pair.get_observation()
+    clock.time = right() + 0.21
+    with pytest.raises(FaultError, match=r"right has said nothing for 0\.2 s\.$"):
+        pair.get_observation()
 
 
 def test_the_quick_stop_reaches_both_arms_and_they_obey_no_more(pair, arms):

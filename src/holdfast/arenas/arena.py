@@ -70,7 +70,8 @@ class Arena(ABC):
     arena without levels keeps the single level "".
 
     Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
-    can record its demonstrations. `has_viewer` says that `view` opens a window.
+    can record its demonstrations. An arena that
+    overrides `view` has a window.
     """
 
     name: str  # stored as the source of every trial
@@ -82,7 +83,6 @@ class Arena(ABC):
     levels: tuple[str, ...] = ("",)
     default_level: str = ""
     policies: tuple[str, ...] = ()
-    has_viewer: bool = False
 
     @property
     @abstractmethod
@@ -100,13 +100,19 @@ class Arena(ABC):
     def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
         """The scripted policy `name` in one of this arena's environments, which was just reset.
 
-        With a seed its motions vary, as demonstrations should; without one they are always the same.
+        With a seed its motions vary, as demonstrations should; without one they are always the same. An arena that
+        names no policies refuses every name.
         """
-        raise NotImplementedError
+        raise unknown(f"scripted policy of the arena {self.name!r}", name, ())
 
     def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
-        """Open a window on one of this arena's environments."""
-        raise NotImplementedError
+        """Open a window on one of this arena's environments; an arena without one refuses."""
+        raise HoldfastError(f"The arena {self.name!r} has no window. Give --out VIDEO.mp4.")
+
+    @property
+    def has_viewer(self) -> bool:
+        """Whether `view` opens a window."""
+        return type(self).view is not Arena.view
 
     def check(self) -> None:
         """Refuse an arena whose names or rate are not of the right kind."""
@@ -116,6 +122,8 @@ class Arena(ABC):
                 raise HoldfastError(
                     f"{word} of the arena {type(self).__name__} must be a tuple of names, got {names!r}."
                 )
+        if self.policies and type(self).policy is Arena.policy:
+            raise HoldfastError(f"Arena {type(self).__name__} names policies {self.policies} but has no policy().")
         rate = getattr(self, "rate", None)
         if not isinstance(rate, int) or rate < 1:
             raise HoldfastError(

@@ -31,7 +31,6 @@ class Twin(Arena):
     levels = ("nominal", "easy", "standard", "wide")
     default_level = "standard"
     policies = ("expert", "noop", "blind", "open-gripper")
-    has_viewer = True
 
     @property
     def tasks(self) -> dict[str, Task]:

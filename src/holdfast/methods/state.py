@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.shapes import check_shapes
 
 if TYPE_CHECKING:
     import torch
@@ -36,14 +37,7 @@ class MethodState:
 
     def check(self, shapes: dict[str, tuple[int, ...]], origin: object) -> None:
         """Raise an error unless the tensors have exactly these names and shapes."""
-        found = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
-        missing = [name for name in shapes if name not in found]
-        unexpected = [name for name in found if name not in shapes]
-        wrong = [f"{n} {found[n]} instead of {shapes[n]}" for n in shapes if n in found and found[n] != shapes[n]]
-        for problem, names in (("lacks", missing), ("has unexpected", unexpected), ("has wrong shapes of", wrong)):
-            if names:
-                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-                raise HoldfastError(f"{origin} {problem} {len(names)} tensors: {', '.join(names[:5])}{more}.")
+        check_shapes({name: tuple(tensor.shape) for name, tensor in self.tensors.items()}, shapes, origin, "tensors")
 
 
 def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) -> MethodState | None:

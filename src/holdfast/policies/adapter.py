@@ -19,6 +19,7 @@ from safetensors import safe_open
 import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies even if no plugin is installed
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.shapes import check_shapes
 from holdfast.data.lerobot.source import Source
 from holdfast.data.lesson import Layout, Pairing, pair
 from holdfast.data.loader import Batch
@@ -215,13 +216,8 @@ def load_strictly(policy: Any, file: Path) -> None:
     own = policy.state_dict()
     # Tied tensors are stored once: a missing key is fine when another key shares its memory.
     pointers = {own[key].data_ptr() for key in found if key in own}
-    missing = [k for k, v in own.items() if k not in found and v.data_ptr() not in pointers]
-    unexpected = [k for k in found if k not in own]
-    wrong = [k for k in found if k in own and own[k].shape != found[k].shape]
-    for problem, keys in (("lacks", missing), ("has unexpected", unexpected), ("has wrong shapes of", wrong)):
-        if keys:
-            more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-            raise HoldfastError(f"{file} {problem} {len(keys)} weights: {', '.join(keys[:5])}{more}.")
+    wanted = {k: tuple(v.shape) for k, v in own.items() if k in found or v.data_ptr() not in pointers}
+    check_shapes({k: tuple(v.shape) for k, v in found.items()}, wanted, file, "weights")
     policy.load_state_dict(found, strict=False)
 
 
