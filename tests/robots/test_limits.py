@@ -38,15 +38,15 @@ def follow(measured, command):
     return measured + 0.6 * (command - measured)
 
 
-@given(starts(), st.lists(poses(ANYTHING), min_size=1, max_size=30))
+@given(starts(), st.lists(st.tuples(poses(ANYTHING), st.just(1.0) | st.floats(0, 1)), min_size=1, max_size=30))
 def test_whatever_comes_in_every_command_is_within_joint_limits_speed_and_lead(measured, wanted):
     command = LIMITS.start(measured)
-    for action in wanted:
-        following = LIMITS.step(command, measured, action)
+    for action, part in wanted:
+        following = LIMITS.step(command, measured, action, part)
         assert np.isfinite(following.pose).all()
         assert (following.pose >= LOWER).all()
         assert (following.pose <= UPPER).all()
-        assert (np.abs(following.pose - command.pose) <= FASTEST + 1e-12).all()
+        assert (np.abs(following.pose - command.pose) <= part * FASTEST + 1e-12).all()
         ahead = np.abs(following.pose - measured)[JOINT]
         allowed = np.maximum(LEAD * FASTEST, np.abs(command.pose - measured))[JOINT]
         assert (ahead <= allowed + 1e-12).all()

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_piper import ENABLE, GRIPPER_TARGET, MODE, QUICK_STOP, TARGETS, FakePiper
+from fake_piper import ENABLE, GRIPPER_TARGET, MODE, QUICK_STOP, TARGETS, FakePiper, passed, until
 from fakes import ONE, FakeAnswerer
 
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
 from holdfast.robots.async_client import AsyncClient
-from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.keys import NoKeys
+from holdfast.robots.leaders import PiperLeaders
 from holdfast.robots.lerobot_robot import LeRobotRobot, read_pair
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import Conduct, ControlLoop
@@ -27,63 +27,6 @@ from holdfast.robots.robot import FaultError
 PAIR = EMBODIMENTS["piper_x_pair"]
 LEFT = [d for d in PAIR.dimensions if d.arm == "left"]
 DEGREE = math.pi / 180
-
-
-@pytest.fixture
-def ports(request):
-    """Names of two buses that no other test uses: the SDK keeps one object per name."""
-    return f"{request.node.name}-left", f"{request.node.name}-right"
-
-
-@pytest.fixture
-def arms(ports):
-    """Two simulated arms."""
-    fakes = [FakePiper(port) for port in ports]
-    yield fakes
-    for fake in fakes:
-        fake.close()
-
-
-class PatientClock:
-    """Stands still until it is set, so that no arm is ever late; its sleep really waits, for the arms' own threads."""
-
-    def __init__(self):
-        self.time = self._begun = time.time()
-
-    def now(self):
-        return self.time
-
-    def sleep(self, seconds):
-        time.sleep(seconds)
-        assert time.time() < self._begun + 300, "the arms are gone"
-
-
-@pytest.fixture
-def clock():
-    return PatientClock()
-
-
-@pytest.fixture
-def pair(ports, arms, tmp_path, clock):
-    """The connected robot."""
-    config = PiperPairConfig(left_port=ports[0], right_port=ports[1], bus="virtual", calibration_dir=tmp_path)
-    robot = PiperPair(config, clock)
-    robot.connect()
-    yield robot
-    robot.disconnect()
-
-
-def until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def passed(fake):
-    """Wait until an arm has obeyed what it was sent and reported twice."""
-    before = fake.rounds
-    until(lambda: fake.rounds >= before + 2)
 
 
 def test_names_are_the_embodiments_and_lerobot_finds_the_robot_by_its_type(tmp_path):
@@ -98,12 +41,13 @@ def test_names_are_the_embodiments_and_lerobot_finds_the_robot_by_its_type(tmp_p
     assert not robot.is_connected
 
 
-def test_the_plugin_offers_the_robot_under_its_distributions_name(monkeypatch):
+def test_the_plugin_offers_robot_and_leaders_under_its_distributions_name(monkeypatch):
     plugin = Path(__file__).parents[2] / "plugins/lerobot_robot_piper_pair"
     monkeypatch.syspath_prepend(str(plugin / "src"))
     name = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["name"]
     assert name.startswith("lerobot_robot_"), "LeRobot looks for this prefix"
     assert import_module(name).PiperPair is PiperPair
+    assert import_module(name).PiperLeaders is PiperLeaders
 
 
 def test_connecting_switches_the_arms_on_where_they_stand(pair, arms):

@@ -1,12 +1,11 @@
-"""One PiPER-X arm on a CAN port, in radians and metres. The maker's SDK counts in 0.001 degrees and 0.001 mm.
+"""One PiPER-X arm on a CAN port, in radians and metres.
 
 Never tried on a real arm: the tests run the SDK on a virtual bus.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,14 @@ import numpy as np
 from holdfast.core.clock import UNIX, Clock
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments.embodiment import Dimension
+from holdfast.robots.port import PiperPort
 from holdfast.robots.robot import FaultError
 
-_MILLIDEGREES = 1000 * 180 / math.pi  # in a radian
-_MICROMETRES = 1e6  # in a metre
 _ALL = 7  # motors
 _CAN, _MOVE_J, _FULL_SPEED, _POSITION = 0x01, 0x01, 100, 0x00  # the limits take care of speed
 _GRIPPER_ON, _GRIPPER_CLEAR = 0x01, 0x02
 _EFFORT = 1000  # of a gripper, 0.001 N m
 _QUICK_STOP = 0x01
-_SILENCE = 0.2  # seconds without a message after which an arm counts as lost
 _TROUBLES = (
     "voltage_too_low",
     "motor_overheating",
@@ -35,33 +32,19 @@ _TROUBLES = (
 )
 
 
-class PiperArm:
+class PiperArm(PiperPort):
     """Six joints and a gripper."""
 
     def __init__(self, port: str, dimensions: Sequence[Dimension], bus: str = "socketcan", clock: Clock = UNIX) -> None:
-        """Describe the arm; `connect` opens its port.
-
-        Args:
-            port: CAN port, like can_left.
-            dimensions: Its six joints and its gripper, with their limits.
-            bus: Kind of bus, as python-can names it.
-            clock: Unix time, as the SDK stamps messages with it.
-        """
-        self._port, self._bus, self._clock = port, bus, clock
-        self._scale = np.array([_MILLIDEGREES if d.kind == "joint" else _MICROMETRES for d in dimensions])
+        """See `PiperPort`."""
+        super().__init__(port, dimensions, bus, clock)
         # Rounded inwards, so that rounding never exceeds a limit.
         self._lower = np.ceil([d.lower * s - 1e-9 for d, s in zip(dimensions, self._scale, strict=True)])
         self._upper = np.floor([d.upper * s + 1e-9 for d, s in zip(dimensions, self._scale, strict=True)])
-        self._sdk: Any = None
-
-    @property
-    def connected(self) -> bool:
-        """Whether the port is open."""
-        return self._sdk is not None
 
     def connect(self, seconds: float = 5.0) -> None:
         """Open the port, switch the motors on where they stand, and put the arm under joint control."""
-        sdk = self._open()
+        sdk = self._open(ask=True)
         try:
             begun = self._clock.now()  # messages of an earlier connection do not count
             self._until(
@@ -85,7 +68,7 @@ class PiperArm:
             raise FaultError(f"The arm on {self._port} {fault}.")
         joints = self._sdk.GetArmJointMsgs().joint_state
         opening = self._sdk.GetArmGripperMsgs().gripper_state.grippers_angle
-        return np.array([*(getattr(joints, f"joint_{i}") for i in range(1, 7)), opening]) / self._scale
+        return self._in_units(joints, opening)
 
     def send(self, pose: np.ndarray) -> None:
         """Move towards a pose, clipped to the joint limits."""
@@ -98,8 +81,8 @@ class PiperArm:
 
     def fault(self) -> str:
         """What is wrong with the arm, in words; empty if nothing is."""
-        if (silence := self._clock.now() - self._heard(self._sdk)) > _SILENCE:
-            return f"has said nothing for {silence:.1f} s"
+        if silence := self._silence():
+            return silence
         status = self._sdk.GetArmStatus().arm_status
         if int(status.arm_status):
             return f"reports {status.arm_status.name.lower().replace('_', ' ')}"
@@ -125,23 +108,6 @@ class PiperArm:
             sdk.DisableArm(_ALL)
         sdk.DisconnectPort()
 
-    def _open(self) -> Any:
-        try:
-            from piper_sdk import C_PiperInterface_V2
-        except ImportError:
-            raise HoldfastError("The arms need the maker's SDK. Run: pip install 'holdfast[piper]'") from None
-        real = self._bus == "socketcan"
-        sdk = C_PiperInterface_V2(self._port, judge_flag=False, can_auto_init=False)
-        try:
-            sdk.CreateCanBus(self._port, bustype=self._bus, judge_flag=real)
-        except ConnectionError:
-            raise HoldfastError(
-                f"CAN port {self._port} is not up at 1 Mbit/s. Run: sudo ip link set {self._port} up type can bitrate "
-                "1000000 (docs/robots.md tells how ports get their names)."
-            ) from None
-        sdk.ConnectPort(can_init=True)
-        return sdk
-
     @staticmethod
     def _enabled(sdk: Any) -> bool:
         sdk.EnableArm(_ALL)
@@ -149,13 +115,6 @@ class PiperArm:
 
     @staticmethod
     def _heard(sdk: Any) -> float:
-        """Unix time of the oldest of the latest messages about joints, gripper and status."""
+        """Of the messages about joints, gripper and status."""
         latest = (sdk.GetArmJointMsgs(), sdk.GetArmGripperMsgs(), sdk.GetArmStatus())
         return min(float(message.time_stamp) for message in latest)
-
-    def _until(self, condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
-        until = self._clock.now() + seconds
-        while not condition():
-            if self._clock.now() > until:
-                raise HoldfastError(f"The arm on {self._port} {otherwise}")
-            self._clock.sleep(0.02)

@@ -87,20 +87,21 @@ class Limits:
         """Repeat the last pose."""
         return Command(last.pose, np.zeros_like(last.pose), {reason: self.embodiment.names})
 
-    def step(self, last: Command, measured: np.ndarray, wanted: np.ndarray) -> Command:
+    def step(self, last: Command, measured: np.ndarray, wanted: np.ndarray, part: float = 1.0) -> Command:
         """The nearest permitted command to the wanted pose.
 
         Args:
             last: The command before.
             measured: The measured pose.
             wanted: The policy's action; may be any numbers, or NaN.
+            part: How much of a control step has passed since the command before, 0 to 1.
         """
         wanted = np.asarray(wanted, dtype=float)
         if wanted.shape != last.pose.shape or not (np.isfinite(wanted).all() and np.isfinite(measured).all()):
             return self.hold(last, "not finite")
         move, reasons = wanted - last.pose, {}
         low, high = np.full_like(move, -np.inf), np.full_like(move, np.inf)
-        for reason, least, most in self._rules(last, measured):
+        for reason, least, most in self._rules(last, measured, part):
             low, high = np.maximum(low, least), np.minimum(high, most)
             clipped = np.clip(move, low, high)
             if (clipped != move).any():
@@ -111,15 +112,15 @@ class Limits:
             reasons["workspace"] = self._names(kept != move)
         return Command(np.clip(last.pose + kept, *self.embodiment.state_range()), kept, reasons)
 
-    def _rules(self, last: Command, measured: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    def _rules(self, last: Command, measured: np.ndarray, part: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         """Each rule: its name, the least and the most move of every dimension."""
         lower, upper = self.embodiment.state_range()
         fastest = np.array([d.fastest for d in self.embodiment.dimensions])
         joint = np.array([d.kind == "joint" for d in self.embodiment.dimensions])
         yield "joint limit", lower - last.pose, upper - last.pose
-        yield "speed", -fastest, fastest
+        yield "speed", -part * fastest, part * fastest
         # Not for fingers: they are light, and a grasped object stops them far from their command.
-        rise = np.where(joint, fastest / RISE, np.inf)
+        rise = np.where(joint, part * fastest / RISE, np.inf)
         yield "acceleration", np.minimum(last.move, 0) - rise, np.maximum(last.move, 0) + rise
         lead = np.where(joint, LEAD * fastest, np.inf)
         ahead = last.pose - measured

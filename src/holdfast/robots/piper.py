@@ -9,7 +9,7 @@ import numpy as np
 from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.robots.robot import Robot
 
-from holdfast.core.clock import UNIX, Clock
+from holdfast.core.clock import STEADY, UNIX, Clock
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.arm import PiperArm
 from holdfast.robots.config_piper import PiperPairConfig
@@ -17,6 +17,8 @@ from holdfast.robots.limits import Command, Limits
 from holdfast.robots.robot import FaultError
 
 _FRESH = 200  # ms: older pictures count as missing
+_RATE = 30  # control steps a second, for which the embodiment's fastest step is meant
+_SAVED = 2  # control steps: a command that comes late makes up for one that comes early
 
 
 class PiperPair(Robot):
@@ -25,7 +27,14 @@ class PiperPair(Robot):
     config_class = PiperPairConfig
     name = "piper_pair"
 
-    def __init__(self, config: PiperPairConfig, clock: Clock = UNIX) -> None:
+    def __init__(self, config: PiperPairConfig, clock: Clock = UNIX, pace: Clock = STEADY) -> None:
+        """Describe the pair; `connect` opens it.
+
+        Args:
+            config: Ports, cameras, workspace.
+            clock: Unix time, as the SDK stamps messages with it.
+            pace: Tells how much of a control step has passed between two commands.
+        """
         super().__init__(config)
         self.config = config
         self._body = EMBODIMENTS["piper_x_pair"]
@@ -36,6 +45,7 @@ class PiperPair(Robot):
             for arm, port in ports.items()
         ]
         self._last: Command | None = None
+        self._pace, self._sent, self._saved = pace, 0.0, 0.0
         self.cameras = make_cameras_from_configs(config.cameras)
 
     @cached_property
@@ -73,6 +83,7 @@ class PiperPair(Robot):
             for arm in self._arms:
                 arm.connect()
             self._last = self._limits.start(self._pose())
+            self._sent, self._saved = self._pace.now(), 1.0
         except BaseException:
             self.disconnect()
             raise
@@ -91,7 +102,7 @@ class PiperPair(Robot):
         """Send the nearest permitted action, and return it."""
         assert self._last is not None, "connect first"
         wanted = np.array([float(action[name]) for name in self._body.names])
-        self._last = self._limits.step(self._last, self._pose(), wanted)
+        self._last = self._limits.step(self._last, self._pose(), wanted, self._part())
         for i, arm in enumerate(self._arms):
             arm.send(self._last.pose[7 * i : 7 * i + 7])
         return dict(zip(self._body.names, self._last.pose.tolist(), strict=True))
@@ -110,6 +121,14 @@ class PiperPair(Robot):
             if camera.is_connected:
                 camera.disconnect()
         self._last = None
+
+    def _part(self) -> float:
+        """The part of a control step that a command may use, so that sending more often does not move faster."""
+        now = self._pace.now()
+        self._saved = min(self._saved + (now - self._sent) * _RATE, _SAVED)
+        part = min(self._saved, 1.0)
+        self._sent, self._saved = now, self._saved - part
+        return part
 
     def _pose(self) -> np.ndarray:
         return np.concatenate([arm.pose() for arm in self._arms])
