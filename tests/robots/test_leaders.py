@@ -13,6 +13,7 @@ from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.config_leaders import PiperLeadersConfig
 from holdfast.robots.config_piper import PiperPairConfig
 from holdfast.robots.leaders import LeaderArm, PiperLeaders
+from holdfast.robots.limits import Workspace
 from holdfast.robots.piper import PiperPair
 from holdfast.robots.robot import FaultError
 
@@ -166,8 +167,10 @@ def test_one_leader_that_is_missing_closes_the_other(lead_ports, tmp_path, clock
 
 @pytest.fixture
 def paced(ports, arms, tmp_path, clock):
-    """The followers, with a clock of their own for the pace of commands."""
-    config = PiperPairConfig(left_port=ports[0], right_port=ports[1], bus="virtual", calibration_dir=tmp_path)
+    """The followers, with a clock of their own for the pace of commands, and room to move."""
+    room = Workspace((-2.0, -2.0, -2.0), (2.0, 2.0, 2.0))
+    left, right = ports
+    config = PiperPairConfig(left_port=left, right_port=right, bus="virtual", workspace=room, calibration_dir=tmp_path)
     robot = PiperPair(config, clock, FakeClock())
     robot.connect()
     yield robot

@@ -21,7 +21,6 @@ from holdfast.robots.config_leaders import PiperLeadersConfig
 from holdfast.robots.port import PiperPort
 from holdfast.robots.robot import FaultError
 
-
 _RATED = 0.2  # seconds after which the SDK's rate is that of this connection
 
 
