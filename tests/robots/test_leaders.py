@@ -68,6 +68,12 @@ def test_lerobot_finds_the_leaders_by_their_type_and_they_speak_the_pairs_langua
         assert len(port) <= 15, "the longest name that Linux gives to a network interface"
 
 
+@pytest.mark.parametrize(("kind", "config"), [(PiperLeaders, PiperLeadersConfig), (PiperPair, PiperPairConfig)])
+def test_two_arms_on_one_port_are_refused(kind, config, tmp_path):
+    with pytest.raises(HoldfastError, match=r"of its own, got 'can_a' \(left\), 'can_a' \(right\)"):
+        kind(config(left_port="can_a", right_port="can_a", calibration_dir=tmp_path))
+
+
 def test_an_action_is_the_leaders_pose_in_radians_and_metres(leaders, fakes):
     assert tuple(leaders.get_action()) == PAIR.names
     fakes[0].joints, fakes[1].opening = [1234, 90_000, -90_000, 0, 0, -5678], 41_234

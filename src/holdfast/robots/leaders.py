@@ -79,10 +79,7 @@ class PiperLeaders(Teleoperator):
         self.config = config
         self._body = EMBODIMENTS["piper_x_pair"]
         ports = {"left": config.left_port, "right": config.right_port}
-        self._arms = [
-            LeaderArm(port, [d for d in self._body.dimensions if d.arm == arm], config.bus, clock)
-            for arm, port in ports.items()
-        ]
+        self._arms = LeaderArm.both(self._body, ports, config.bus, clock)
 
     @cached_property
     def action_features(self) -> dict[str, Any]:

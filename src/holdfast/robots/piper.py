@@ -40,10 +40,7 @@ class PiperPair(Robot):
         self._body = EMBODIMENTS["piper_x_pair"]
         self._limits = Limits(self._body, config.workspace)
         ports = {"left": config.left_port, "right": config.right_port}
-        self._arms = [
-            PiperArm(port, [d for d in self._body.dimensions if d.arm == arm], config.bus, clock)
-            for arm, port in ports.items()
-        ]
+        self._arms = PiperArm.both(self._body, ports, config.bus, clock)
         self._last: Command | None = None
         self._pace, self._sent, self._saved = pace, 0.0, 0.0
         self.cameras = make_cameras_from_configs(config.cameras)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from holdfast.core.clock import UNIX, Clock
 from holdfast.core.errors import HoldfastError
-from holdfast.embodiments.embodiment import Dimension
+from holdfast.embodiments.embodiment import Dimension, Embodiment
 
 _MILLIDEGREES = 1000 * 180 / math.pi  # in a radian
 _MICROMETRES = 1e6  # in a metre
@@ -36,6 +36,14 @@ class PiperPort(ABC):
         self._port, self._bus, self._clock = port, bus, clock
         self._scale = np.array([_MILLIDEGREES if d.kind == "joint" else _MICROMETRES for d in dimensions])
         self._sdk: Any = None
+
+    @classmethod
+    def both(cls, body: Embodiment, ports: Mapping[str, str], bus: str, clock: Clock) -> list[Self]:
+        """The arms of a pair. Two on one port, which would be one arm with two commands at a time, are refused."""
+        if len(set(ports.values())) < len(ports):
+            given = ", ".join(f"{port!r} ({arm})" for arm, port in ports.items())
+            raise HoldfastError(f"Every arm needs a CAN port of its own, got {given}. Set left_port and right_port.")
+        return [cls(port, [d for d in body.dimensions if d.arm == arm], bus, clock) for arm, port in ports.items()]
 
     @property
     def connected(self) -> bool:
