@@ -80,10 +80,11 @@ def test_a_step_and_its_ledger_never_wait_for_the_gpu(adapter):
     draw = Draw(replayed=0, rows=np.zeros(ROWS, dtype=np.int64), frames=np.zeros(ROWS, dtype=np.int64))
     for number in range(4):
         batch = batch_of(number)
+        rows = batch["task_index"].cuda()  # where the loader leaves them
         try:
             if number > 1:  # the first ones compile
                 torch.cuda.set_sync_debug_mode("error")
-            ledger.add(draw, batch["task_index"], *step(state, batch))
+            ledger.add(draw, rows, *step(state, batch))
         finally:
             torch.cuda.set_sync_debug_mode("default")
     assert ledger.read(4, 0.0)["steps"] == 4
