@@ -49,7 +49,7 @@ def test_published_matrices_are_lower_triangles_of_known_tasks():
 
 def test_every_published_figure_says_it_is_of_a_real_robot():
     figures = catalog.paper()
-    for record in (*figures["rows"], *figures["ablations"], *figures["matrices"]):
+    for record in (*figures["rows"], *figures["ablations"], *figures["matrices"], *figures["schedules"].values()):
         assert record.source.startswith("real robot, ")
 
 
@@ -57,3 +57,34 @@ def test_joint_training_has_the_budget_of_replay():
     shared = catalog.paper()["hyperparameters"]
     replay_steps = int(shared.steps_per_task / (1 - shared.replay_frequency))
     assert shared.joint_steps == shared.steps_per_task + 4 * replay_steps
+
+
+def test_the_schedules_of_the_ten_task_stream_are_data():
+    schedules = catalog.paper()["schedules"]
+    figures = {name: (s.stream, s.ratio, s.frequency, s.weights) for name, s in schedules.items()}
+    assert figures == {
+        "uniform": ("heterogeneous", 0.2, 0.2, {}),
+        "asymmetric": ("heterogeneous", 0.2, 0.3, {"bimanual": 2.0, "single": 1.0}),
+    }
+    (row,) = (row for row in catalog.paper()["rows"] if row.stream == "heterogeneous")
+    assert row.schedule == "asymmetric"
+    assert all(row.schedule in {"", *schedules} for row in catalog.paper()["rows"])
+
+
+def test_the_dataset_totals_are_those_of_the_tasks():
+    published = catalog.paper()["dataset"]
+    assert (published.demonstrations, published.gigabytes) == (4000, 35)
+    assert sum(task.demonstrations for task in catalog.tasks().values()) == published.demonstrations
+    groups = {"single": published.demonstrations_single, "bimanual": published.demonstrations_bimanual}
+    assert all(task.demonstrations == groups[task.group] for task in catalog.tasks().values())
+    assert {camera.fps for camera in catalog.cameras()} == {published.fps}
+
+
+def test_the_sweeps_vary_what_the_ablations_measured():
+    sweeps, shared = catalog.paper()["sweeps"], catalog.paper()["hyperparameters"]
+    pairs = {(ratio, shared.replay_frequency) for ratio in sweeps.ratios}
+    pairs |= {(shared.replay_ratio, frequency) for frequency in sweeps.frequencies}
+    assert {(a.ratio, a.frequency) for a in catalog.paper()["ablations"]} == pairs
+    assert {a.stream for a in catalog.paper()["ablations"]} == set(sweeps.streams)
+    assert sweeps.normalizations == ("per-task", "frozen-first", "mixed")
+    assert set(sweeps.normalization_streams) <= set(catalog.streams())

@@ -23,7 +23,7 @@ def test_the_flags_of_a_config_give_it_back(recipe):
 
 
 def test_without_and_with_replay_differ_in_nothing_else(recipe):
-    sequential, er = recipe.train
+    sequential, er = next(iter(recipe.parts.values()))[-2:]
     assert (sequential.method, er.method) == ("sequential", "er")
     assert replace(sequential, method=er.method, output=er.output) == er
     assert sequential.folder != er.folder
@@ -38,17 +38,17 @@ def test_a_seed_changes_seeds_only(recipe):
     assert other.evaluate == recipe.evaluate
 
 
-def test_parts_follow_each_other(recipe):
-    kinds = [{command[0] for command in part} for part in recipe.parts(cores=8)]
+def test_phases_follow_each_other(recipe):
+    kinds = [{command[0] for command in phase} for phase in recipe.phases(cores=8)]
     whole = [{"record"}, {"train"}, {"evaluate"}, {"report"}]
-    assert kinds == (whole if recipe.record else [{"train"}])
-    for part in recipe.parts(cores=1):
-        for command in part:
+    assert kinds == (whole if recipe.record else [{"train"}] * len(recipe.train))
+    for phase in recipe.phases(cores=1):
+        for command in phase:
             assert "0" not in command  # a process each, however few cores there are
 
 
 def test_one_command_records_all_tasks_with_all_cores():
-    ((command,), *_) = RECIPES["single_arm"](Path("x"), 1).parts(cores=16)
+    ((command,), *_) = RECIPES["single_arm"](Path("x"), 1).phases(cores=16)
     assert command[:7] == ("record", "--tasks", "stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
     assert command[-2:] == ("--processes", "16")
 
@@ -58,7 +58,7 @@ def test_the_quickstart_is_the_real_thing():
     assert len(recipe.tasks) >= 3
     assert set(recipe.tasks) <= set(arenas.load("twin").tasks)
     assert all(config.device == "cpu" and config.policy.path == "nano-base" for config in recipe.train)
-    assert not any("--level" in command for part in recipe.parts(2) for command in part)  # standard
+    assert not any("--level" in command for phase in recipe.phases(2) for command in phase)  # standard
 
 
 def test_the_twins_streams_keep_the_benchmarks_order():
@@ -66,10 +66,3 @@ def test_the_twins_streams_keep_the_benchmarks_order():
     assert len(RECIPES["heterogeneous"](Path("x"), 1).tasks) == 10
     asymmetric = RECIPES["heterogeneous"](Path("x"), 1).train[1].replay
     assert (asymmetric.frequency, asymmetric.share) == (0.3, "group")
-
-
-def test_the_paper_recipe_is_the_papers():
-    sequential, er = RECIPES["paper"](Path("x"), 42).train
-    assert (er.steps, er.batch_size, er.replay.ratio, er.replay.frequency) == (4000, 128, 0.2, 0.2)
-    assert (er.optim.lr, er.optim.final, er.optim.ema, er.norm.strategy) == (5e-5, 0.1, 0.998, "frozen-first")
-    assert sequential.policy.options["chunk_size"] == "10"

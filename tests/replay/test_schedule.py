@@ -1,5 +1,6 @@
 from fractions import Fraction
 from math import ceil, floor
+from random import Random
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def test_the_coin_differs_by_stage_and_seed(coin):
     assert replayed(500, 0.2, coin, seed=43) != base
 
 
-@pytest.mark.parametrize("coin", ["plain", "stratified"])
+@pytest.mark.parametrize("coin", ["plain", "stratified", "released"])
 def test_with_frequency_zero_nothing_is_replayed(coin):
     assert replayed(200, 0.0, coin) == []
 
@@ -104,6 +105,13 @@ def test_the_stratified_coin_uses_every_place_of_a_stratum():
 
 def test_the_papers_stage_has_a_thousand_replay_steps():
     assert replay_steps(5000, 0.2) == 1000
+
+
+def test_the_released_coin_is_the_papers_same_steps_in_every_stage_and_run():
+    found = replayed(5000, 0.2, "released")
+    assert len(found) == 1057  # of the released code, Random(step).random() < 0.2
+    assert found[:5] == [step for step in range(100) if Random(step).random() < 0.2][:5]
+    assert replayed(5000, 0.2, "released", seed=7, stage=5) == found
 
 
 def test_an_unknown_coin_is_refused():

@@ -96,3 +96,17 @@ def test_wrong_folders_are_explained(tmp_path):
     (folder / "run.yaml").write_text("config: {}")
     with pytest.raises(HoldfastError, match=r"run\.yaml is not as"):
         gather([folder])
+
+
+def test_the_baseline_may_come_from_several_runs_of_tasks_alone(tmp_path):
+    er = write_run(tmp_path / "er", "er", names=("stack_bowls", "place_cola", "hang_cup"))
+    single = write_run(tmp_path / "single", "finetune", names=TWO)
+    bimanual = write_run(tmp_path / "bimanual", "finetune", names=("cook_bread", "place_cola"))
+    (part, _) = gather([er, single])
+    assert set(part.matrix.baseline) == {1, 3}
+    assert summarize(part.matrix)[-1].fwt.value is None  # place_cola was not trained alone
+    run, alone, other = gather([er, single, bimanual])
+    assert run.matrix.baseline == {
+        1: alone.matrix.cells[1, 2], 2: other.matrix.cells[2, 2], 3: alone.matrix.cells[2, 2]
+    }  # fmt: skip
+    assert summarize(run.matrix)[-1].fwt.value is not None

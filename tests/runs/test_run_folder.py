@@ -90,9 +90,9 @@ def test_a_setting_that_was_not_there_before_is_a_change(run):
         run.begin(settings(), TASKS, None)
 
 
-def test_a_run_begun_before_methods_had_options_and_batches_were_mixed_goes_on(run):
+def test_a_run_begun_before_these_settings_existed_goes_on(run):
     old = settings()
-    del old["method_options"], old["replay"]["mix"]
+    del old["method_options"], old["replay"]["mix"], old["norm"]["widen"], old["optim"]["ema_warmup"]
     run.begin(old, TASKS, None)
     run.begin(settings(), TASKS, None)
     with pytest.raises(HoldfastError, match="replay.mix was 'step', now 'row'"):

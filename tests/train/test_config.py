@@ -37,6 +37,7 @@ BAD = {
     "replay.weights": ({"single": 0}, {"single": 1.0, "bimanual": -2.0}, {"single": NAN}),
     "norm.strategy": ("", "frozen_first", "none"),
     "norm.floor": (-0.1, 1.1, NAN),
+    "norm.widen": ("", "active"),
     "norm.limit": (1, 0, -5, NAN),
     "optim.lr": (0, -1e-4, NAN),
     "optim.final": (-0.1, 1.1, NAN),
@@ -72,12 +73,13 @@ GOOD = {
     "replay.ratio": (0.002, 1),
     "replay.frequency": (0, 0.99),
     "replay.share": ("equal", "group", "frames"),
-    "replay.coin": ("plain", "stratified"),
+    "replay.coin": ("plain", "stratified", "released"),
     "replay.mix": ("step", "row"),
     "replay.store": ("reference", "copy"),
     "replay.weights": ({}, {"mine": 0.1}),
     "norm.strategy": ("per-task", "frozen-first", "mixed", "calibrated"),
     "norm.floor": (0, 1),
+    "norm.widen": ("all", "idle"),
     "norm.limit": (1.01, INF),
     "optim.lr": (None, 1e-9),
     "optim.final": (0, 1),
@@ -122,8 +124,8 @@ def test_a_value_on_the_edge_is_accepted(flag, value):
 
 def test_every_field_with_a_limited_range_is_tested_here():
     free = {
-        "norm.allow", "norm.stats", "cache.root", "log.tensorboard", "log.wandb", "stream", "output", "data_root",
-        "tasks", "policy", "method_options",
+        "norm.allow", "norm.stats", "cache.root", "log.tensorboard", "log.wandb", "optim.ema_warmup", "stream",
+        "output", "data_root", "tasks", "policy", "method_options",
         "device", "dry_run", "json", *SECTIONS,
     }  # fmt: skip
     flags = {f.name for f in dataclasses.fields(TrainConfig)}

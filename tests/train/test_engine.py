@@ -163,6 +163,18 @@ def test_frozen_first_survives_a_bimanual_task_after_a_single_arm_one(toy, polic
     assert not (stopped / "stages" / "02-lift" / "checkpoint").exists()
 
 
+def test_only_idle_arms_are_widened_when_asked_so(toy):
+    """The toy's joints move little: by default active ones are widened too."""
+    widened = {}
+    for mode in ("all", "idle"):
+        run = train(toy, "--tasks=[reach]", f"--norm.widen={mode}", "--norm.floor=0.9", name=mode)
+        widened[mode] = spaces(run, "01-reach")["measured"]["reach"]["widened"]
+    assert any("left_" in name for name in widened["all"])
+    assert {name.split(":")[0] for name in widened["idle"]} == {"observation.state", "action"}
+    assert all("right_" in name for name in widened["idle"])
+    assert set(widened["idle"]) == {name for name in widened["all"] if "right_" in name}
+
+
 def spaces(run, stage):
     return json.loads((run / "stages" / stage / "checkpoint" / "normalization.json").read_text())
 

@@ -10,6 +10,7 @@ import torch
 
 from holdfast.train.config import OptimConfig
 from holdfast.train.optim import Average, _groups, build_optimizer, set_learning_rate, warmup_steps
+from holdfast.train.state import TrainingState
 
 
 def parameter(*shape, trained=True):
@@ -132,6 +133,19 @@ def test_the_average_forgets_its_start_faster_early_on(step):
         live.fill_(1.0)
     average.update(step)
     assert average.values["w"].item() == pytest.approx(1 - min(0.998, (1 + step) / (10 + step)), rel=1e-9)
+
+
+@pytest.mark.parametrize("step", [0, 8, 100_000])
+def test_without_warmup_the_average_has_one_decay(step):
+    assert Average({}, decay=0.998, warmup=False).pace(step) == pytest.approx(0.002)
+
+
+def test_a_training_state_takes_its_warmup_from_the_settings():
+    learner = torch.nn.Linear(2, 2)
+    learner.get_optim_params = lambda: list(learner.parameters())
+    learner.config = SimpleNamespace(get_optimizer_preset=lambda: SimpleNamespace(lr=1e-4))
+    for warmup, pace in ((True, 0.9), (False, 0.002)):
+        assert TrainingState(learner, OptimConfig(ema_warmup=warmup)).average.pace(0) == pytest.approx(pace)
 
 
 def test_the_average_over_many_steps_is_the_recursion():

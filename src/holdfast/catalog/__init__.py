@@ -7,11 +7,13 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
+from holdfast.catalog.published import Paper as Paper
+from holdfast.catalog.published import paper as paper
 from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Mapping, Matrix, Stream, StreamTask, Task
+from holdfast.core.records import Mapping, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
 _PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task about its dataset and mapping
@@ -26,89 +28,6 @@ class CellCamera:
     height: int
     width: int
     fps: int
-
-
-@dataclass(frozen=True)
-class PublishedRow:
-    """Published scores of one method after the last stage of one stream; empty or None if not published."""
-
-    stream: str
-    method: str
-    source: str
-    scores: tuple[float, ...] = ()
-    average_score: float | None = None
-    bwt: float | None = None
-    fwt: float | None = None
-
-
-@dataclass(frozen=True)
-class PublishedAblation:
-    """Published final BWT of experience replay at one budget ratio and one replay frequency."""
-
-    stream: str
-    ratio: float
-    frequency: float
-    bwt: float
-    source: str
-
-
-@dataclass(frozen=True)
-class PublishedMatrix:
-    """A published matrix: `rows[j - 1]` lists the scores of tasks 1..j after stage j."""
-
-    method: str
-    tasks: tuple[str, ...]
-    rows: tuple[tuple[float, ...], ...]
-    source: str
-    ratio: float | None = None
-    frequency: float | None = None
-
-    @property
-    def matrix(self) -> Matrix:
-        """The scores as a matrix with one value per cell and no baseline."""
-        cells: dict[tuple[int, int], tuple[float, ...]] = {
-            (i, j): (score,) for j, row in enumerate(self.rows, 1) for i, score in enumerate(row, 1)
-        }
-        return Matrix(self.tasks, cells)
-
-
-@dataclass(frozen=True)
-class PublishedHyperparameters:
-    """Settings shared by all published runs."""
-
-    base_model: str
-    gpus: str
-    batch_size: int
-    optimizer: str
-    betas: tuple[float, ...]
-    precision: str
-    learning_rate: float
-    schedule: str
-    warmup_steps: int
-    steps_per_task: int
-    joint_steps: int
-    gradient_clip: float
-    ema_decay: float
-    seed: int
-    quantiles: tuple[float, ...]
-    chunk_size: int
-    cameras: int
-    image_size: int
-    patch_tokens: int
-    patch_size: int
-    replay_ratio: float
-    replay_frequency: float
-
-
-class Paper(TypedDict):
-    """Everything `paper()` returns."""
-
-    title: str
-    code: str
-    rows: tuple[PublishedRow, ...]
-    ablations: tuple[PublishedAblation, ...]
-    matrices: tuple[PublishedMatrix, ...]
-    hyperparameters: PublishedHyperparameters
 
 
 def tasks() -> dict[str, Task]:
@@ -131,19 +50,6 @@ def cameras() -> tuple[CellCamera, ...]:
 def streams() -> tuple[str, ...]:
     """Names of the catalog's streams."""
     return tuple(_streams())
-
-
-def paper() -> Paper:
-    """The published figures, each with its source."""
-    table = read(_HERE / "paper.toml")
-    return Paper(
-        title=table["title"],
-        code=table["code"],
-        rows=convert(tuple[PublishedRow, ...], table["row"], "row"),
-        ablations=convert(tuple[PublishedAblation, ...], table["ablation"], "ablation"),
-        matrices=convert(tuple[PublishedMatrix, ...], table["matrix"], "matrix"),
-        hyperparameters=build(PublishedHyperparameters, table["hyperparameters"], "hyperparameters"),
-    )
 
 
 def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:

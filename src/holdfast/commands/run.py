@@ -18,7 +18,8 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.recipes import RECIPES
+from holdfast.recipes import RECIPES, SEEDS
+from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
 from holdfast.recipes.recipe import Command, Recipe
 
 _HELP = """\
@@ -30,42 +31,104 @@ recipes:
   single_arm      the benchmark's five single-arm tasks in the twin, sequential and er, one GPU
   bimanual        the five two-arm tasks
   heterogeneous   single-arm and two-arm tasks alternating, asymmetric replay
-  paper           pi0.5 on real datasets under data/, with the paper's settings; you run the trials
+  paper           pi0.5 on real datasets under data/: the paper's whole study; you run the trials
   base            pretrain nano's base on the playground (one GPU, ten minutes)
+
+parts of paper, of which --parts takes some; trainings that several parts need run once:
+  single_arm bimanual    finetune, joint, sequential and er
+  heterogeneous          er with the uniform and the asymmetric schedule, and finetune
+  normalization          er with strategies I, II and III on both streams of one kind
+  ratio frequency        er with other rho, and with other f_r, on single_arm
+Each training fills a GPU, so they run one after another, on several GPUs through torchrun. docs/paper.md lists where
+Holdfast differs from the paper.
+"""
+_EXAMPLES = """\
+examples:
+  holdfast run quickstart
+  holdfast run paper --dry-run                              all trainings, with the memory that a GPU needs
+  holdfast run paper --gpus 8 --gpu-memory 80 --dry-run     the same for a machine that is elsewhere
+  holdfast run paper --parts single_arm ratio --accumulate 4
 """
 
 
 def main(argv: list[str]) -> int:
     """Run the command."""
+    args = _parser().parse_args(argv)
+    console = Console(highlight=False)
+    if args.recipe not in (*RECIPES, "base"):
+        raise unknown("recipe", args.recipe, (*RECIPES, "base"))
+    usual = SEEDS.get(args.recipe, 1)
+    seed = usual if args.seed is None else args.seed
+    if seed < 0:
+        raise HoldfastError(f"--seed must not be negative, got {seed}.")
+    # Every seed is a separate experiment with its own demonstrations.
+    output = args.output or Path("runs") / (args.recipe if seed == usual else f"{args.recipe}-{seed}")
+    if args.recipe == "base":
+        return _base(output, args.dry_run, console)
+    recipe = RECIPES[args.recipe](output, seed)
+    recipe = recipe.only(args.parts) if args.parts else recipe
+    recipe, ranks = _on_gpus(recipe, args, console)
+    phases = recipe.phases(os.cpu_count() or 1)
+    if args.dry_run:
+        for phase in phases:
+            for command in phase:
+                print(_shown(command, ranks))
+        return 0
+    started = time.monotonic()
+    for phase in phases:
+        carry_out(phase, output / "logs", console, ranks)
+    finish(recipe, time.monotonic() - started, console)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="holdfast run", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="holdfast run",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recipe", help="name of the recipe")
     parser.add_argument("--output", type=Path, help="output folder (runs/RECIPE, or runs/RECIPE-SEED)")
-    parser.add_argument("--seed", type=int, default=1, help="for demonstrations and training (1; the base has its own)")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
-    args = parser.parse_args(argv)
-    console = Console(highlight=False)
-    if args.seed < 0:
-        raise HoldfastError(f"--seed must not be negative, got {args.seed}.")
-    # Every seed is a separate experiment with its own demonstrations.
-    output = args.output or Path("runs") / (args.recipe if args.seed == 1 else f"{args.recipe}-{args.seed}")
-    if args.recipe == "base":
-        return _base(output, args.dry_run, console)
-    if args.recipe not in RECIPES:
-        raise unknown("recipe", args.recipe, (*RECIPES, "base"))
-    recipe = RECIPES[args.recipe](output, args.seed)
-    parts = recipe.parts(os.cpu_count() or 1)
-    if args.dry_run:
-        for part in parts:
-            for command in part:
-                print(_shown(command))
-        return 0
-    started = time.monotonic()
-    for part in parts:
-        carry_out(part, output / "logs", console)
-    finish(recipe, time.monotonic() - started, console)
-    return 0
+    parser.add_argument("--seed", type=int, help="for demonstrations and training (1, paper 42; the base has its own)")
+    parser.add_argument("--parts", nargs="+", metavar="PART", help="only these parts of the recipe (all)")
+    gpus = parser.add_argument_group("recipes whose trainings fill a GPU")
+    gpus.add_argument("--gpus", type=int, metavar="N", help="GPUs that a training takes (all that are here)")
+    gpus.add_argument("--gpu-memory", type=float, metavar="GIB", help="memory of each (that of those that are here)")
+    gpus.add_argument(
+        "--accumulate", type=int, metavar="N", help="micro-batches per batch, against memory (one per GPU)"
+    )
+    gpus.add_argument("--parallel", choices=("ddp", "fsdp"), help="fsdp: each GPU holds a part of the policy (ddp)")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and the commands, and stop")
+    return parser
+
+
+def _on_gpus(recipe: Recipe, args: argparse.Namespace, console: Console) -> tuple[Recipe, int]:
+    """The recipe as trained on the GPUs that are here or were named, and how many; refuses what does not fit."""
+    given = [name for name in ("gpus", "gpu_memory", "accumulate", "parallel") if getattr(args, name) is not None]
+    if not recipe.fills_gpu:
+        if given:
+            flag = given[0].replace("_", "-")
+            raise HoldfastError(f"--{flag} is for recipes whose trainings fill a GPU; those of {recipe.name!r} do not.")
+        return recipe, 1
+    recipe = with_gpus(recipe, args.parallel or "ddp", args.accumulate)
+    known = args.dry_run and args.gpus is not None and args.gpu_memory is not None
+    here = None if known else found()
+    if here is None and not args.dry_run:
+        raise HoldfastError(f"Recipe {recipe.name!r} needs a GPU, and torch sees none. Add --dry-run to plan it.")
+    if here is None and not given:
+        console.print(table(recipe, REFERENCE))
+        for gpus in REFERENCE:
+            console.print(refusal(recipe, gpus) or f"All of it fits {gpus}.", soft_wrap=True)
+        return recipe, 1
+    gpus = Gpus.chosen(args.gpus, args.gpu_memory, here)
+    if here and not args.dry_run and gpus.count > here.count:
+        raise HoldfastError(f"--gpus {gpus.count}: torch sees {here.count}.")
+    console.print(table(recipe, (gpus,)))
+    problem = refusal(recipe, gpus)
+    if problem:
+        raise HoldfastError(problem)
+    return recipe, gpus.count
 
 
 @dataclass
@@ -73,6 +136,7 @@ class Job:
     """A running command and its log file."""
 
     command: Command
+    ranks: int
     log: Path
     process: subprocess.Popen[bytes]
 
@@ -83,12 +147,15 @@ class Job:
         return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
 
 
-def carry_out(part: list[Command], logs: Path, console: Console) -> None:
-    """Run the commands of one part in parallel; the first failure stops the others and is shown."""
+def carry_out(phase: list[Command], logs: Path, console: Console, ranks: int = 1) -> None:
+    """Run the commands of one phase in parallel; the first failure stops the others and is shown.
+
+    Trainings run on `ranks` GPUs each.
+    """
     logs.mkdir(parents=True, exist_ok=True)
-    for command in part:
-        console.print(Text(_shown(command), "bold"), soft_wrap=True)
-    with _started(part, logs) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
+    for command in phase:
+        console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
+    with _started(phase, logs, ranks) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         began = time.monotonic()
         while any(job.process.poll() is None for job in jobs):
             time.sleep(0.2)
@@ -101,19 +168,18 @@ def carry_out(part: list[Command], logs: Path, console: Console) -> None:
 
 
 @contextmanager
-def _started(part: list[Command], logs: Path) -> Iterator[list[Job]]:
+def _started(phase: list[Command], logs: Path, ranks: int) -> Iterator[list[Job]]:
     jobs = []
     # Share the cores: on shared cores two torch threads can be slower than one.
-    threads = str(max(1, (os.cpu_count() or 1) // (2 * len(part))))
+    threads = str(max(1, (os.cpu_count() or 1) // (2 * len(phase) * ranks)))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
     try:
-        for number, command in enumerate(part, 1):
-            log = logs / f"{command[0]}-{number}.log"
+        for number, command in enumerate(phase, 1):
+            log = logs / f"{command[0]}-{_run_name(command) or number}.log"
+            launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
             with log.open("wb") as file:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "holdfast", *command], stdout=file, stderr=file, env=environment
-                )
-            jobs.append(Job(command, log, process))
+                process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
+            jobs.append(Job(command, ranks, log, process))
         yield jobs
     finally:
         for job in jobs:
@@ -124,7 +190,7 @@ def _started(part: list[Command], logs: Path) -> Iterator[list[Job]]:
 
 def _failure(job: Job) -> str:
     said = job.state.removeprefix("holdfast: ")
-    return f"`{_shown(job.command)}` failed: {said} Its output is in {job.log}."
+    return f"`{_shown(job.command, job.ranks)}` failed: {said} Its output is in {job.log}."
 
 
 def finish(recipe: Recipe, seconds: float, console: Console) -> None:
@@ -154,5 +220,19 @@ def _base(output: Path, dry_run: bool, console: Console) -> int:
     return 0
 
 
-def _shown(command: Command) -> str:
-    return "holdfast " + shlex.join(command)
+def _run_name(command: Command) -> str:
+    """The name of the run that a command trains, or nothing."""
+    outputs = [flag.partition("=")[2] for flag in command if flag.startswith("--output=")]
+    return Path(outputs[0]).name if outputs else ""
+
+
+def _torchrun(command: Command, ranks: int) -> Command:
+    """What starts a training on several GPUs: torchrun, on a port that is free."""
+    if command[0] != "train" or ranks == 1:
+        return ()
+    return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
+
+
+def _shown(command: Command, ranks: int = 1) -> str:
+    started = _torchrun(command, ranks)
+    return shlex.join(("torchrun", *started[2:], "-m", "holdfast", *command) if started else ("holdfast", *command))

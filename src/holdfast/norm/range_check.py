@@ -49,7 +49,7 @@ class RangeCheck:
             f"Task {self.task!r}: {worst.feature} dimension {worst.name!r}{others} would be normalized to "
             f"{worst.largest:.4g} (limit {limit:g}) by strategy {strategy!r}, whose range for it is "
             f"[{worst.low:.4g}, {worst.high:.4g}]. Training on such values fails. Options: let the embodiment "
-            "widen narrow ranges (--norm.floor=0.2, with an embodiment in the stream), choose "
+            "widen narrow ranges (--norm.floor=0.2 --norm.widen=all, with an embodiment in the stream), choose "
             f"--norm.strategy=calibrated, or accept it by name (--norm.allow='[{worst.name}]')."
         )
 

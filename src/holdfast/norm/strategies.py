@@ -60,6 +60,10 @@ class Space:
         """Whether every dimension has a range."""
         return bool(np.isfinite([*self.state.q01, *self.action.q01]).all())
 
+    def without(self, state: np.ndarray, action: np.ndarray) -> Space:
+        """The same ranges, but none (NaN) for the dimensions in two masks."""
+        return Space(_without(self.state, state), _without(self.action, action), self.widened)
+
     @property
     def hash(self) -> str:
         """SHA-256 of the statistics."""
@@ -177,6 +181,11 @@ def normalize(values: np.ndarray, stats: Stats) -> np.ndarray:
     low, high = np.array(stats.q01), np.array(stats.q99)
     width = np.where(high == low, 1e-8, high - low)
     return 2.0 * (values - low) / width - 1.0
+
+
+def _without(stats: Stats, dropped: np.ndarray) -> Stats:
+    q01, q99 = (tuple(map(float, np.where(dropped, np.nan, edge))) for edge in (stats.q01, stats.q99))
+    return replace(stats, q01=q01, q99=q99)
 
 
 def _hash(body: dict[str, Any]) -> str:

@@ -18,9 +18,10 @@ from safetensors import safe_open
 
 import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies even if no plugin is installed
+from holdfast import catalog
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.shapes import check_shapes
-from holdfast.data.lerobot.source import Source
+from holdfast.data.lerobot.source import Source, camera_name, is_image
 from holdfast.data.lesson import Layout, Pairing, pair
 from holdfast.data.loader import Batch
 from holdfast.data.resize import Resize
@@ -31,6 +32,8 @@ from holdfast.policies.config import PolicyChoice, resolve
 from holdfast.policies.relative import relative_dimensions, settle_relative
 
 WEIGHTS = "model.safetensors"
+# Policies that read their cameras as one sequence, so that the order matters, and whose base knows the released order.
+ORDERED = ("pi05", "pi05_fast")
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,13 @@ def build(
     settle_relative(config, source.action_names, pairing or pair(source), asked, say)
     if choice.path:
         config.pretrained_path = choice.path
+    metadata = source.metadata()
+    if config.type in ORDERED:
+        order_cameras(metadata.features)
     torch.manual_seed(seed)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads
-            policy = make_policy(config, ds_meta=source.metadata())
+            policy = make_policy(config, ds_meta=metadata)
     except (ValueError, ImportError, OSError, KeyError) as error:
         hint = ""
         if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
@@ -195,6 +201,17 @@ def build(
     if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
         load_strictly(policy, _weights_file(choice.path))
     return Adapter(policy, source.action_names)
+
+
+def order_cameras(features: dict[str, Any]) -> None:
+    """Put the catalog's cameras first, in the order of the released data; others keep their order behind them.
+
+    The policy's config takes the order over, so later stages and robots keep it whatever their own order is.
+    """
+    rank = {camera.name: place for place, camera in enumerate(catalog.cameras())}
+    cameras = [key for key in features if is_image(key)]
+    for key in sorted(cameras, key=lambda key: rank.get(camera_name(key), len(rank))):
+        features[key] = features.pop(key)
 
 
 def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:

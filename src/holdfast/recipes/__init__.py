@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.recipes.paper import paper
+from holdfast.recipes.paper import SEED, paper
 from holdfast.recipes.quickstart import quickstart
 from holdfast.recipes.recipe import Recipe
 from holdfast.recipes.twin import bimanual, heterogeneous, single_arm
@@ -17,3 +17,5 @@ RECIPES: dict[str, Callable[[Path, int], Recipe]] = {
     "heterogeneous": heterogeneous,
     "paper": paper,
 }
+# The seed of demonstrations and training that a recipe takes unless another is given.
+SEEDS = {**dict.fromkeys(RECIPES, 1), "paper": SEED}

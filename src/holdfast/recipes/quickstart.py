@@ -47,7 +47,7 @@ def quickstart(output: Path, seed: int) -> Recipe:
         name="quickstart",
         tasks=TASKS,
         data=data,
-        train=(config("sequential"), config("er")),
+        parts={"quickstart": (config("sequential"), config("er"))},
         record=Record(episodes=40, size=96, seed=1_000_000 + 10_000 * seed),
         evaluate=Evaluate(trials=15, horizon=8),
     )

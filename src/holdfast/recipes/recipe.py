@@ -6,14 +6,17 @@ the commands they can run themselves; each command skips what is already done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.errors import unknown
 from holdfast.train.config import TrainConfig
 
 type Command = tuple[str, ...]
+# The trainings that each named part of an experiment compares; parts may share some.
+type Parts = dict[str, tuple[TrainConfig, ...]]
 
 
 @dataclass(frozen=True)
@@ -36,30 +39,47 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Record, train one run per config, evaluate each, report on all."""
+    """Record, train one run per config, evaluate each, report on all.
+
+    Trainings run side by side, unless each `fills_gpu`.
+    """
 
     name: str
     tasks: tuple[str, ...]
     data: Path
-    train: tuple[TrainConfig, ...]
+    parts: Parts
     record: Record | None = None
     evaluate: Evaluate | None = None
+    fills_gpu: bool = False
+
+    def only(self, names: Sequence[str]) -> Recipe:
+        """The recipe with the named parts only."""
+        for name in names:
+            if name not in self.parts:
+                raise unknown(f"part of recipe {self.name!r}", name, self.parts)
+        return replace(self, parts={name: self.parts[name] for name in names})
+
+    @property
+    def train(self) -> tuple[TrainConfig, ...]:
+        """The trainings of all parts, each once."""
+        return tuple({config.folder: config for part in self.parts.values() for config in part}.values())
 
     @property
     def runs(self) -> tuple[Path, ...]:
         """The folders of the runs."""
         return tuple(Path(config.folder) for config in self.train)
 
-    def parts(self, cores: int) -> list[list[Command]]:
-        """The commands in order; those of one part run in parallel and share the cores."""
-        parts: list[list[Command]] = []
+    def phases(self, cores: int) -> list[list[Command]]:
+        """The commands in order; those of one phase run in parallel and share the cores."""
+        phases: list[list[Command]] = []
         if self.record:
-            parts.append([self._recording(cores)])
-        parts.append([("train", *flags(config)) for config in self.train])
+            phases.append([self._recording(cores)])
+        trainings: list[Command] = [("train", *flags(config)) for config in self.train]
+        phases += [[training] for training in trainings] if self.fills_gpu else [trainings]
         if self.evaluate:
-            parts.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
-            parts.append([("report", *map(str, self.runs))])
-        return parts
+            phases.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
+            phases.append([("report", *map(str, self.runs))])
+        return phases
 
     def _recording(self, processes: int) -> Command:
         assert self.record

@@ -52,7 +52,7 @@ def _twin(stream: str, output: Path, seed: int, replay: ReplayConfig) -> Recipe:
         name=stream,
         tasks=load_stream(stream, str(data)).names,
         data=data,
-        train=(config("sequential"), config("er")),
+        parts={stream: (config("sequential"), config("er"))},
         record=Record(episodes=100, size=SIZE, seed=1_000_000 + 10_000 * seed),
         evaluate=Evaluate(trials=20, horizon=8),
     )

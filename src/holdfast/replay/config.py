@@ -16,18 +16,21 @@ Store = Literal["reference", "copy"]
 class ReplayConfig:
     """Experience replay (method er)."""
 
-    # rho: share of all episodes the buffer may hold, split equally among the tasks seen.
+    # rho: after k tasks the buffer holds rho / k of each one's episodes, rounded down, but at least one. With tasks of
+    # equal size that is rho of one task's episodes in all, however many tasks there are; not rho of all episodes.
     ratio: float = 0.2
     # f_r: share of a stage's samples that come from the buffer; stages grow by 1 / (1 - f_r).
     frequency: float = 0.2
     # step: a step takes its whole batch from the buffer, or none of it (the paper); row: every batch takes f_r of its
     # rows from the buffer.
     mix: Mix = "step"
-    # How replayed samples are split: equal (per task), group (by `weights`), frames (by what is kept).
+    # How replayed samples are split: equal (per task), group (by `weights`), frames (by what is kept, so that tasks of
+    # long episodes are replayed more: the released code).
     share: Share = "equal"
     # Weights of the groups, used with share=group. The paper's asymmetric schedule is 2 : 1 with frequency 0.3.
     weights: dict[str, float] = field(default_factory=lambda: {"bimanual": 2.0, "single": 1.0})
-    # With mix=step, which steps replay. plain: an independent coin per step; stratified: exactly round(f_r * steps).
+    # With mix=step, which steps replay. plain: an independent coin per step; stratified: exactly round(f_r * steps);
+    # released: a coin seeded by the step alone, so the same steps in every stage and run (the paper).
     coin: Coin = "plain"
     # Which episodes are kept: random, diverse (unlike each other in state and action), or hard (those the policy
     # predicts worst at the end of their stage).

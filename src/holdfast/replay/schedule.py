@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor
-from typing import Literal
+from random import Random
+from typing import Literal, get_args
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
 
 Share = Literal["equal", "group", "frames"]
-Coin = Literal["plain", "stratified"]
+Coin = Literal["plain", "stratified", "released"]
 Mix = Literal["step", "row"]
 
 
@@ -40,7 +41,9 @@ def is_replay(seed: int, stage: int, step: int, steps: int, frequency: float, co
         return bool(np.random.default_rng([seed, stage, step]).random() < frequency)
     if coin == "stratified":
         return _stratified(seed, stage, step, steps, replay_steps(steps, frequency))
-    raise unknown("coin", coin, ("plain", "stratified"))
+    if coin == "released":
+        return Random(step).random() < frequency
+    raise unknown("coin", coin, get_args(Coin))
 
 
 def _stratified(seed: int, stage: int, step: int, steps: int, wanted: int) -> bool:

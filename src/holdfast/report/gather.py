@@ -73,7 +73,7 @@ class RunResults:
 
 
 def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
-    """Read the runs; a run that trained every task alone is the baseline of the others, for FWT."""
+    """Read the runs; those that trained tasks alone are the baseline of the others, for FWT."""
     runs = [_read(path) for path in paths]
     names = [run.name for run in runs]
     for position, run in enumerate(runs):
@@ -81,16 +81,20 @@ def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
             runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
     if len({run.path.resolve() for run in runs}) < len(runs):
         raise HoldfastError(f"A run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
-    alone = next((run for run in runs if run.arrangement == "alone" and run.matrix.cells), None)
-    if alone is None:
-        return tuple(runs)
-    baseline = {i: scores for (i, _), scores in alone.matrix.cells.items()}
-    return tuple(
-        replace(run, matrix=replace(run.matrix, baseline=baseline))
-        if run.continual and run.names == alone.names
-        else run
-        for run in runs
-    )
+    alone = {  # by task, because a stream's tasks may have been trained alone in several runs
+        run.names[i - 1]: scores
+        for run in reversed(runs)
+        if run.arrangement == "alone"
+        for (i, _), scores in run.matrix.cells.items()
+    }
+    return tuple(_with_baseline(run, alone) for run in runs)
+
+
+def _with_baseline(run: RunResults, alone: dict[str, tuple[float, ...]]) -> RunResults:
+    if not run.continual:
+        return run
+    baseline = {i: alone[name] for i, name in enumerate(run.names, 1) if name in alone}
+    return replace(run, matrix=replace(run.matrix, baseline=baseline))
 
 
 def _read(path: Path) -> RunResults:

@@ -20,7 +20,12 @@ from holdfast.core.records import Task
 # by content, datasets by fingerprint, and the format of cached frames is kept in its own file.
 FREE = ("output", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
 # Settings that were added later, with the behaviour before, so that older runs can continue.
-LATER: dict[str, Any] = {"config.method_options": {}, "config.replay.mix": "step"}
+LATER: dict[str, Any] = {
+    "config.method_options": {},
+    "config.replay.mix": "step",
+    "config.norm.widen": "all",
+    "config.optim.ema_warmup": True,
+}
 
 
 @dataclass(frozen=True)

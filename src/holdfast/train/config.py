@@ -37,6 +37,9 @@ class OptimConfig:
     clip: float = 1.0
     # Decay of the moving average that is evaluated, saved and passed to the next stage; 0 switches it off.
     ema: float = 0.998
+    # The average follows faster at first, with decay (1 + t) / (10 + t) until that exceeds `ema`, so that short stages
+    # do not average in their start; false: the same decay from the first step on (the paper).
+    ema_warmup: bool = True
     # Micro-batches per batch, for batches that do not fit into memory. Ranks share them, so the same number gives the
     # same training on any number of ranks that divides it. Empty: one per rank, or what the run was started with.
     accumulate: int | None = None

@@ -230,7 +230,7 @@ def settle_normalization(
     config, layout = setting.config.norm, adapter.layout
     known = previous.normalization if previous else begin_normalization(config, data.new[0], layout)
     with setting.ranks.leader_goes_first():  # one rank measures, the others read its result
-        normalization = extend(known, data, layout, config.floor, setting.config.cache.folder)
+        normalization = extend(known, data, layout, config, setting.config.cache.folder)
     for lesson in data.new:
         checked = check_ranges(lesson, layout, normalization.train(lesson.task.name))
         setting.run.log.write(RANGE_CHECK, space=normalization.hash, **to_json(checked))

@@ -53,15 +53,15 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: OptimConfig, ste
 class Average:
     """Exponential moving average of a model's parameters; buffers are taken as they are."""
 
-    def __init__(self, parameters: dict[str, torch.Tensor], decay: float) -> None:
+    def __init__(self, parameters: dict[str, torch.Tensor], decay: float, warmup: bool = True) -> None:
         self._live = list(parameters.values())
-        self.decay = decay
+        self.decay, self.warmup = decay, warmup
         self.values = {name: p.detach().clone() for name, p in parameters.items()}
         self._slow = list(self.values.values())
 
     def pace(self, step: int) -> float:
-        """The fraction by which it moves; larger at first, so that short stages do not average in their start."""
-        return 1 - min(self.decay, (1 + step) / (10 + step))
+        """The fraction by which it moves; with warmup larger at first, so that a stage's start is averaged out."""
+        return 1 - (min(self.decay, (1 + step) / (10 + step)) if self.warmup else self.decay)
 
     @property
     def by_weight(self) -> dict[torch.Tensor, torch.Tensor]:

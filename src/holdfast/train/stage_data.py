@@ -196,7 +196,7 @@ def begin_normalization(config: NormConfig, lesson: Lesson, layout: Layout) -> N
     if config.stats:
         source = lesson.source
         given = read_norm_stats(Path(resolve(config.stats)), len(source.action_names), len(source.state_names))
-        known = known.with_task(GIVEN, _widened(given, declared, source, config.floor))
+        known = known.with_task(GIVEN, _widened(given, declared, lesson, config))
     return known
 
 
@@ -208,19 +208,24 @@ def declared_space(lesson: Lesson, layout: Layout) -> Space | None:
 
 
 def extend(
-    normalization: Normalization, data: StageData, layout: Layout, floor: float, remember: Path
+    normalization: Normalization, data: StageData, layout: Layout, config: NormConfig, remember: Path
 ) -> Normalization:
     """Measure the new tasks, or read their statistics from the folder `remember`; earlier tasks' stay unchanged."""
     for lesson in data.new:
         measured = recall(lesson, layout, remember)
-        space = _widened(measured, declared_space(lesson, layout), lesson.source, floor)
+        space = _widened(measured, declared_space(lesson, layout), lesson, config)
         normalization = normalization.with_task(lesson.task.name, space)
     return normalization
 
 
-def _widened(space: Space, declared: Space | None, source: Source, floor: float) -> Space:
-    names = {STATE: source.state_names, ACTION: source.action_names}
-    return widen(space, declared, names, floor) if declared else space
+def _widened(space: Space, declared: Space | None, lesson: Lesson, config: NormConfig) -> Space:
+    if declared is None:
+        return space
+    if config.widen == "idle":
+        commands = lesson.pairing.commands
+        declared = declared.without((commands >= 0) & lesson.active[commands], lesson.active)
+    names = {STATE: lesson.source.state_names, ACTION: lesson.source.action_names}
+    return widen(space, declared, names, config.floor)
 
 
 def check_ranges(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:

@@ -25,7 +25,7 @@ class TrainingState:
         self.policy = policy
         self.optimizer = build_optimizer(policy, config)
         self.parameters = {name: p for name, p in policy.named_parameters() if p.requires_grad}
-        self.average = Average(self.parameters, config.ema) if config.ema else None
+        self.average = Average(self.parameters, config.ema, config.ema_warmup) if config.ema else None
         self.step = 0
         self._ranks = ranks
 

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
+from holdfast.catalog import cameras
 from holdfast.embodiments.piper_x import SIDES
 from holdfast.twin.arm import add_arm, quaternion
 
 CONTROL_HZ = 30
 SUBSTEPS = 8
-CAMERAS = ("head", "front", "left_wrist", "right_wrist")
+CAMERAS = tuple(camera.name for camera in cameras())
 
 _GEOM = mujoco.mjtGeom
 _VISUAL = {"contype": 0, "conaffinity": 0, "group": 2}

@@ -9,11 +9,11 @@ from PIL import Image
 
 from holdfast.catalog import task as catalog_task
 from holdfast.core.records import Task
-from holdfast.twin.cell import CAMERAS, CONTROL_HZ
+from holdfast.twin.cell import CONTROL_HZ
 from holdfast.twin.env import CellEnv
 from holdfast.twin.gym import gym_id
 from holdfast.twin.scripted import expert
-from holdfast.twin.sheet import contact_sheet
+from holdfast.twin.sheet import ROWS, contact_sheet
 from holdfast.twin.tasks import task_class
 
 _SEED, _MOMENTS, _TILE, _QUALITY = 3, 5, (198, 264), 84
@@ -33,7 +33,7 @@ scripted policy with `holdfast twin score --task NAME --as expert`.
 
 def page(names: Sequence[str]) -> str:
     """The page as Markdown; pictures are expected beside it, under pictures/."""
-    cameras = ", ".join(camera.replace("_", " ") for camera in CAMERAS)
+    cameras = ", ".join(camera.replace("_", " ") for camera in ROWS)
     return "\n".join([_HEAD.format(cameras=cameras), *(_section(catalog_task(name)) for name in names)])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.scripted import ScriptedPolicy, run
+
+ROWS = ("head", "front", "left_wrist", "right_wrist")  # the whole scene first, then the hands
 
 
 def contact_sheet(
@@ -29,4 +30,4 @@ def contact_sheet(
 
 
 def _views(env: CellEnv, size: tuple[int, int]) -> np.ndarray:
-    return np.vstack(list(env.observe(size, CAMERAS).images.values()))
+    return np.vstack(list(env.observe(size, ROWS).images.values()))

@@ -14,15 +14,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
+from holdfast.policies.pi05.sizes import BYTES_PER_PARAMETER, SPARE, Sizes, layer_bytes
 
-# What training holds per parameter, also after a resume: fp32 weight, gradient, two moments and the moving average.
-BYTES_PER_PARAMETER = 20
 # The backward pass of one layer takes as much memory as the activations of this many layers: its own, recomputed, and
 # their gradients. Measured on a GPU with adapters and every layer recomputed: 0.73 GiB per row of four cameras and 200
 # tokens.
 BACKWARD = 4
-# Share of the memory left for what is not counted here: kernels, fragmentation.
-SPARE = 0.06
 
 
 @dataclass(frozen=True)
@@ -68,26 +65,12 @@ def held(model: nn.Module) -> int:
 
 def choose(config: Pi05FastConfig, free: float, rows: int, cameras: int, words: int) -> RecomputePlan:
     """The plan for `free` bytes of activations."""
-    (language, language_input), (vision, vision_input), working = costs(config, rows, cameras, words)
-    missing = language * config.depth + vision * config.vision_layers + working - free
-    again = _count(missing, language - language_input, config.depth)
-    missing -= again * (language - language_input)
-    return RecomputePlan(again, _count(missing, vision - vision_input, config.vision_layers))
-
-
-def costs(config: Pi05FastConfig, rows: int, cameras: int, words: int) -> tuple[tuple[int, int], tuple[int, int], int]:
-    """Bytes a layer keeps, in full and its input alone, of Gemma and the vision tower; and those of a backward pass."""
-    images = rows * cameras * config.image_tokens
-    tokens = images + rows * words
-    language = layer_bytes(tokens, config.width, config.mlp_dim, config.heads * config.head_dim)
-    vision = layer_bytes(images, config.vision_width, config.vision_mlp_dim, config.vision_width, gated=False)
-    inputs = 2 * tokens * config.width, 2 * images * config.vision_width
-    return (language, inputs[0]), (vision, inputs[1]), BACKWARD * max(language, vision)
-
-
-def layer_bytes(tokens: int, width: int, inner: int, attended: int, gated: bool = True) -> int:
-    """Bytes a layer keeps in bf16: inputs of its norms and matrices, queries, attention outputs, inner values."""
-    return 2 * tokens * (4 * width + 2 * attended + (3 if gated else 2) * inner)
+    layer = layer_bytes(Sizes.of(config), rows, cameras, words)
+    working = BACKWARD * max(layer.language, layer.vision)
+    missing = layer.language * config.depth + layer.vision * config.vision_layers + working - free
+    again = _count(missing, layer.language - layer.language_input, config.depth)
+    missing -= again * (layer.language - layer.language_input)
+    return RecomputePlan(again, _count(missing, layer.vision - layer.vision_input, config.vision_layers))
 
 
 def _count(missing: float, gain: float, most: int) -> int:
