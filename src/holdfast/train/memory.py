@@ -38,7 +38,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Memory:
+class RankMemory:
     """Bytes on a rank at the moment when it needs most."""
 
     weights: float
@@ -60,7 +60,7 @@ def usable(gib: float) -> float:
     return gib * (1 - SPARE)
 
 
-def training_memory(load: Load, sizes: Sizes | None = None) -> Memory:
+def training_memory(load: Load, sizes: Sizes | None = None) -> RankMemory:
     """The most that a rank needs in a step."""
     sizes = sizes or Sizes()
     count = parameters(sizes)
@@ -79,7 +79,7 @@ def training_memory(load: Load, sizes: Sizes | None = None) -> Memory:
             (count.learning, 0.0),
         ]
     gradients, activations = max(phases, key=lambda phase: FP32 * phase[0] + phase[1])
-    return Memory(
+    return RankMemory(
         weights=FP32 * (count.learning + count.unused) / ways,
         optimizer=2 * FP32 * count.learning / ways,
         average=FP32 * count.learning / ways if load.average else 0.0,
