@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from holdfast import catalog
 from holdfast.norm.config import NormConfig
+from holdfast.norm.strategies import StrategyName
 from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.recipes.recipe import Parts, Recipe
 from holdfast.replay.config import ReplayConfig
@@ -33,7 +35,7 @@ def paper(output: Path, seed: int) -> Recipe:
         *(_scheduled(output, seed, name) for name in ("uniform", "asymmetric")),
     )
     parts["normalization"] = tuple(
-        _varied(er[stream], name, norm=replace(er[stream].norm, strategy=name))
+        _varied(er[stream], name, norm=replace(er[stream].norm, strategy=cast(StrategyName, name)))
         for stream in sweeps.normalization_streams
         for name in sweeps.normalizations
     )
@@ -88,7 +90,9 @@ def _scheduled(output: Path, seed: int, name: str) -> TrainConfig:
     return replace(config, output=f"{config.output}-{name}", replay=replay)
 
 
-def _varied(config: TrainConfig, name: str, **changes: object) -> TrainConfig:
-    """The same training with one change; the one whose change is none is the original."""
-    changed = replace(config, **changes)
+def _varied(
+    config: TrainConfig, name: str, *, norm: NormConfig | None = None, replay: ReplayConfig | None = None
+) -> TrainConfig:
+    """The same training with one change; if it changes nothing, the training itself."""
+    changed = replace(config, norm=norm or config.norm, replay=replay or config.replay)
     return config if changed == config else replace(changed, output=f"{config.output}-{name}")
