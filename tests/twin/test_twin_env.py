@@ -77,6 +77,8 @@ def test_observation_has_images_of_any_size_only_on_request(env_of):
     assert tuple(images) == CAMERAS
     assert all(image.shape == (48, 64, 3) and image.dtype == np.uint8 for image in images.values())
     assert env.observe((720, 960), ["front"]).images["front"].shape == (720, 960, 3)
+    backwards = env.observe((48, 64), CAMERAS[::-1]).images
+    assert all((backwards[camera] == images[camera]).all() for camera in CAMERAS)  # whichever is drawn first
 
 
 @pytest.mark.parametrize("action", [np.zeros(13), np.full(14, np.nan)])
