@@ -56,6 +56,16 @@ def test_score(task, milestones, penalties, final, expected):
     assert rubric.score(catalog.task(task), milestones, penalties, final) == pytest.approx(expected)
 
 
+def test_an_operator_may_give_a_milestone_without_the_one_before():
+    task = catalog.task("stack_bowls")
+    given = ("reached", "above", "stacked")
+    assert rubric.awarded(task, given, by_operator=True) == given
+    assert rubric.awarded(task, given, final=False, by_operator=True) == given[:2]
+    assert rubric.score(task, given, {"green_bowl_knocked": 1}, by_operator=True) == pytest.approx(62.5)
+    judges = {"operator": 75, "twin": 25, "": 25}
+    assert {judge: rubric.score_trial(task, Trial(task.name, 1, given, source=judge)) for judge in judges} == judges
+
+
 def test_order_and_repetition_of_milestones_do_not_matter():
     task = catalog.task("stack_bowls")
     assert rubric.score(task, (name for name in (*reversed(STACK[:3]), "reached"))) == 75
@@ -100,17 +110,18 @@ def trials(draw):
     return task, milestones, penalties, draw(st.booleans())
 
 
-@given(trials())
-def test_score_lies_in_0_to_100(trial):
-    assert 0 <= rubric.score(*trial) <= 100
+@given(trials(), st.booleans())
+def test_score_lies_in_0_to_100(trial, by_operator):
+    assert 0 <= rubric.score(*trial, by_operator=by_operator) <= 100
 
 
-@given(trials())
-def test_one_more_milestone_never_lowers_the_score(trial):
+@given(trials(), st.booleans())
+def test_one_more_milestone_never_lowers_the_score(trial, by_operator):
     task, milestones, penalties, final = trial
-    before = rubric.score(task, milestones, penalties, final)
+    before = rubric.score(task, milestones, penalties, final, by_operator=by_operator)
     for milestone in task.milestones:
-        assert rubric.score(task, {*milestones, milestone.name}, penalties, final) >= before
+        more = {*milestones, milestone.name}
+        assert rubric.score(task, more, penalties, final, by_operator=by_operator) >= before
 
 
 @given(trials())

@@ -1,4 +1,8 @@
-"""The score of a trial: milestones minus penalties, not below 0, scaled to 100."""
+"""The score of a trial: milestones minus penalties, not below 0, scaled to 100.
+
+An arena's automatic judge is bound by `needs`: a milestone counts only if those it needs count too. An operator is not:
+each milestone that a person gave is a point, as in the paper.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,16 @@ from holdfast.core.records import Reached, Task, Trial
 _NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
 
 
-def awarded(task: Task, milestones: Iterable[str], final: bool = True) -> tuple[str, ...]:
+def awarded(task: Task, milestones: Iterable[str], final: bool = True, *, by_operator: bool = False) -> tuple[str, ...]:
     """The milestones that earn a point, in the rubric's order.
 
-    A reached milestone counts only if all milestones it needs count too. Full score requires the task's final
-    condition: without it the last milestone is withheld.
+    Full score requires the task's final condition: without it the last milestone is withheld.
+
+    Args:
+        task: The task, with its rubric.
+        milestones: Names of the milestones reached.
+        final: Whether the task's final condition held at the end.
+        by_operator: Whether a person gave the milestones, so that `needs` do not bind.
     """
     if not task.milestones:
         raise HoldfastError(f"Task {task.name!r} has no milestones, so its trials cannot be scored. Add some to it.")
@@ -25,13 +34,18 @@ def awarded(task: Task, milestones: Iterable[str], final: bool = True) -> tuple[
         raise unknown(f"milestone of task {task.name!r}", name, names)
     counted: list[str] = []
     for milestone in task.milestones:  # needs refer to earlier milestones, so one pass is enough
-        if milestone.name in reached and all(need in counted for need in milestone.needs):
+        if milestone.name in reached and (by_operator or all(need in counted for need in milestone.needs)):
             counted.append(milestone.name)
     return tuple(name for name in counted if final or name != names[-1])
 
 
 def score(
-    task: Task, milestones: Iterable[str], penalties: Mapping[str, int] = _NO_PENALTIES, final: bool = True
+    task: Task,
+    milestones: Iterable[str],
+    penalties: Mapping[str, int] = _NO_PENALTIES,
+    final: bool = True,
+    *,
+    by_operator: bool = False,
 ) -> float:
     """Score of one trial, 0 to 100.
 
@@ -40,16 +54,18 @@ def score(
         milestones: Names of the milestones reached.
         penalties: How many times each penalty was given; more than its `most` counts as `most`.
         final: Whether the task's final condition held at the end.
+        by_operator: Whether a person gave the milestones, so that `needs` do not bind.
     """
-    points = len(awarded(task, milestones, final)) - _deductions(task, penalties)
+    points = len(awarded(task, milestones, final, by_operator=by_operator)) - _deductions(task, penalties)
     return max(0.0, points) / len(task.milestones) * 100
 
 
 def score_trial(task: Task, trial: Trial) -> float:
-    """Score of a recorded trial of `task`, 0 to 100."""
+    """Score of a recorded trial of `task`, 0 to 100, by the rule for its judge."""
     if trial.task != task.name:
         raise HoldfastError(f"A trial of task {trial.task!r} cannot be scored with the rubric of {task.name!r}.")
-    return score(task, trial.milestones, trial.penalties, trial.final)
+    by_operator = trial.source == "operator"
+    return score(task, trial.milestones, trial.penalties, trial.final, by_operator=by_operator)
 
 
 def score_reached(task: Task, reached: Reached) -> float:

@@ -24,7 +24,7 @@ PENALTIES = {
     "cook_bread": {"off_centre": (0.5, 1)},
     "place_cola": {"can_knocked": (0.5, 2), "box_deformed": (0.5, 1)},
     "place_fruits": {"right_arm_early": (0.5, 1), "persimmon_first": (1.0, 1)},
-    "fold_tshirt": {"sleeve_partial": (0.5, 1), "disordered": (0.5, 1)},
+    "fold_tshirt": {"sleeve_partial": (0.5, 2), "disordered": (0.5, 1)},
 }
 ORDERS = {
     "single_arm": ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box"),

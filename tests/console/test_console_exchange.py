@@ -52,12 +52,14 @@ def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):
         HEADER
         + "stack_bowls,1,2026-11-15T10:00:00+00:00,Ada,reached; lifted,green_bowl_knocked\n"
         + "press_button,2,2026-11-15T10:05:00+00:00,Ada,,\n"
+        + "stack_bowls,2,2026-11-15T10:10:00+00:00,Ada,reached; stacked,\n"  # a person may leave out those between
     )
     assert main(["score", str(folder), "--import", str(tmp_path / "paper.csv")]) == 0
-    assert "2 of them new" in capsys.readouterr().out
+    assert "3 of them new" in capsys.readouterr().out
     assert [(t.score, t.source, t.when) for t in stored(folder)] == [
         (37.5, "operator", 1794736800.0),
         (0.0, "operator", 1794737100.0),
+        (50.0, "operator", 1794737400.0),
     ]
 
 

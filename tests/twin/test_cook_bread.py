@@ -79,19 +79,19 @@ def hold_pot_over_towel(task: CookBread, hand: Driver) -> Script:
 
 @SEEDS
 @pytest.mark.parametrize(
-    ("script", "reached"),
+    ("script", "reached", "penalties"),
     [
-        (alone("left", CookBread.lift_bread, put_bread_back), ("bread_lifted",)),
-        (alone("right", CookBread.lift_pot, CookBread.set_pot_down), ("pot_lifted",)),
-        (alone("left", CookBread.lift_bread, CookBread.hold_bread_over), ("bread_lifted", "bread_above")),
-        (fetch_pot_beneath, ("bread_lifted", "pot_lifted", "bread_above", "pot_beneath")),
-        (cook_beside(0.12), FULL[:5]),
+        (alone("left", CookBread.lift_bread, put_bread_back), ("bread_lifted",), {}),
+        (alone("right", CookBread.lift_pot, CookBread.set_pot_down), ("pot_lifted",), {"off_centre": 1}),
+        (alone("left", CookBread.lift_bread, CookBread.hold_bread_over), ("bread_lifted", "bread_above"), {}),
+        (fetch_pot_beneath, ("bread_lifted", "pot_lifted", "bread_above", "pot_beneath"), {}),
+        (cook_beside(0.12), FULL[:5], {"off_centre": 1}),
     ],
     ids=["bread_lifted", "pot_lifted", "bread_above", "pot_beneath", "bread_in_pot"],
 )
-def test_half_the_way_gives_its_milestones_only(play, seed, script, reached):
+def test_half_the_way_gives_its_milestones_only(play, seed, script, reached, penalties):
     trial = play("cook_bread", script, seed)
-    assert (trial.milestones, trial.penalties, trial.final) == (reached, {}, False)
+    assert (trial.milestones, trial.penalties, trial.final) == (reached, penalties, False)
 
 
 @SEEDS

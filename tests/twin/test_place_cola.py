@@ -53,6 +53,11 @@ def crush(task: PlaceCola, hand: Driver) -> Script:
     yield from hand.wait(seconds=0.3)
 
 
+def lift_and_crush(task: PlaceCola, hand: Driver) -> Script:
+    yield from lift_and_put_back(task, hand)
+    yield from crush(task, hand)
+
+
 def set_can_on_wall(task: PlaceCola, hand: Driver) -> Script:
     """Lower the can onto the wall instead of beside it."""
     yield from task.lift(hand)
@@ -102,9 +107,14 @@ def test_each_knocked_can_is_penalized(play, seed):
 
 
 @SEEDS
-def test_a_crushed_box_is_penalized(play, seed):
-    trial = play("place_cola", alone("right", crush), seed)
-    assert (trial.milestones, trial.penalties, trial.final) == ((), {"box_deformed": 1}, False)
+@pytest.mark.parametrize(
+    ("script", "reached", "penalties"),
+    [(crush, (), {}), (lift_and_crush, ("right_can_grasped",), {"box_deformed": 1})],
+    ids=["no can taken", "after a grasp"],
+)
+def test_a_crushed_box_is_penalized_once_a_can_was_taken(play, seed, script, reached, penalties):
+    trial = play("place_cola", alone("right", script), seed)
+    assert (trial.milestones, trial.penalties, trial.final) == (reached, penalties, False)
 
 
 @SEEDS

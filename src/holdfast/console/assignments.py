@@ -214,7 +214,7 @@ def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
         operator=sheet.operator,
         times=sheet.times,
         seconds=rollout.seconds if rollout else attempt.seconds or sheet.said("clock", 0.0),
-        score=None if reason else score(attempt.task, reached, sheet.penalties, final),
+        score=None if reason else score(attempt.task, reached, sheet.penalties, final, by_operator=True),
         video=rollout.video if rollout else attempt.video,
         weights=(rollout.weights if rollout else "") or attempt.weights,
         normalization=(rollout.normalization if rollout else "") or attempt.normalization,

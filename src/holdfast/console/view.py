@@ -26,7 +26,7 @@ def attempt_view(assignments: Assignments, attempt: Attempt, operator: str) -> d
         "number": len(assignments.of(operator)) + (assignments.sheet(attempt.ticket, operator).state != "submitted"),
         "panel": attempt.panel,
         "final": task.final,
-        "milestones": [{"name": m.name, "text": m.text, "needs": list(m.needs)} for m in task.milestones],
+        "milestones": [{"name": m.name, "text": m.text} for m in task.milestones],
         "penalties": [{"name": p.name, "text": p.text, "value": p.value, "most": p.most} for p in task.penalties],
         "sheet": sheet_view(attempt, assignments.sheet(attempt.ticket, operator)),
     }
@@ -40,8 +40,8 @@ def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
         "ticket": attempt.ticket,
         "state": sheet.state,
         "marks": [{"kind": mark.kind, "value": mark.value} for mark in sheet.marks],
-        "awarded": list(awarded(attempt.task, sheet.milestones, final)),
-        "score": None if invalid else score(attempt.task, sheet.milestones, sheet.penalties, final),
+        "awarded": list(awarded(attempt.task, sheet.milestones, final, by_operator=True)),
+        "score": None if invalid else score(attempt.task, sheet.milestones, sheet.penalties, final, by_operator=True),
     }
 
 

@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 
 @dataclass(frozen=True)
 class Milestone:
-    """One point of a rubric, awarded only when every milestone named in `needs` was reached too."""
+    """One point of a rubric; an arena awards it only when every milestone named in `needs` was reached too."""
 
     name: str
     text: str

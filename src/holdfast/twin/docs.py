@@ -22,12 +22,21 @@ _HEAD = f"""\
 
 <!-- Written by `holdfast twin docs`: change the catalog or the tasks, then run it again. -->
 
-Each milestone is worth one point, and counts only when the milestones it needs count too. Penalties take points away.
-The score is what remains, not below 0, as a share of 100; without the final condition the last milestone is withheld.
+Each milestone is worth one point. Penalties take points away. The score is what remains, not below 0, as a share of
+100; without the final condition the last milestone is withheld. In the twin a milestone counts only when the milestones
+it needs count too; a [person who scores](scoring.md) may give one without the one before.
 
 The pictures show the expert at level `standard`, from left to right through time; from top to bottom the cameras
 {{cameras}}. Control runs at {CONTROL_HZ} Hz. Watch a task with `holdfast watch --task NAME --out video.mp4`, score a
 scripted policy with `holdfast twin score --task NAME --as expert`.
+
+Where a rubric leaves something open, the twin's scorers read it as each task lists below, and all of them like this:
+
+- Held: both pads of one hand touch the thing. Grasped or lifted: held, and visibly off the table.
+- Where the hand is: the point between its pads.
+- A result counts when it has lasted half a second; bread in the pot 0.27 s, fruit in the basket 0.33 s.
+- A milestone that says where a thing was left is taken back when the thing leaves. Others stay.
+- Penalties stay, except those that judge an outcome: `off_centre` and `sleeve_partial`.
 """
 
 
@@ -82,4 +91,6 @@ def _section(task: Task) -> str:
         lines.append("")
     if task.final:
         lines += [f"At the end: {task.final}", ""]
+    if readings := task_class(task.name).readings:
+        lines += ["In the twin:", "", *(f"- {reading}" for reading in readings), ""]
     return "\n".join(lines)

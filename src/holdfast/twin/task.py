@@ -107,6 +107,7 @@ class TwinTask(ABC):
 
     name: ClassVar[str]
     max_steps: ClassVar[int]  # control steps for a policy, about twice the expert's
+    readings: ClassVar[tuple[str, ...]] = ()  # how the scorer reads the rubric where its text is open; for the page
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -157,6 +157,10 @@ class World:
         on_body = bodies[:, ::-1] == self._bodies[body]  # flipped: true where the *other* geom belongs to the body
         return sum(bool(((geoms == pad) & on_body).any()) for pad in self._pads[side])
 
+    def held(self, body: str) -> bool:
+        """Whether a hand holds a body."""
+        return any(self.pads(side, body) == 2 for side in SIDES)
+
     def _addresses(self, joints: Sequence[str]) -> np.ndarray:
         return np.array([self.model.joint(name).qposadr[0] for name in joints])
 

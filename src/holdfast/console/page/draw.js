@@ -80,15 +80,13 @@ function drawSheet() {
   if (document.activeElement !== $("note")) $("note").value = last("note") ?? "";
 }
 
-/** A milestone that is ticked and earns nothing says why. */
-function drawMilestone(node, { name, text, needs }, waiting) {
+/** The last milestone earns nothing without the final condition, and says so. */
+function drawMilestone(node, { name, text }, waiting) {
   const { awarded } = attempt.sheet, on = reached(name), idle = on && !waiting && !awarded.includes(name);
-  const lacking = needs.filter((need) => !awarded.includes(need)).map(plain).join(", ");
   node.ariaPressed = String(on);
   node.classList.toggle("idle", idle);
   node.querySelector(".sign").textContent = on ? "✓" : "";
-  node.querySelector("small").textContent = !idle ? text
-    : `Does not count: ${lacking ? `needs ${lacking}` : "the final condition does not hold"}`;
+  node.querySelector("small").textContent = idle ? "Does not count: the final condition does not hold" : text;
 }
 
 /** The final condition decides about the last milestone, and is asked for once that is reached. */

@@ -30,7 +30,7 @@ RADIUS, HEIGHT, HALF = 0.065, 0.05, 0.0025  # of the pot: its wall's middle, its
 HANDLE = 0.10  # its length; it leaves the pot along -y
 GRIP = np.array([0, -RADIUS - HANDLE / 2, 0.036])  # where the right hand takes it
 CLOTH = 0.085  # half the towel's side
-CENTRED, ON_TOWEL = 0.03, 0.06  # how far from the towel's centre the pot's may be
+CENTRED = 0.03  # how far from the towel's centre the pot's may be without a penalty
 CARRY, LOWER = 0.20, 0.065  # height of the hand that brings the bread, and how far it then goes down
 
 
@@ -39,6 +39,12 @@ class CookBread(TwinTask):
 
     name = "cook_bread"
     max_steps = 700
+    readings = (
+        "Over the middle of the towel: less than 4 cm from its centre.",
+        "On the towel: the pot's centre is over it, up to its edge.",
+        "The penalty applies wherever the lifted pot is set down, on the towel or beside it, with or without bread.",
+        "A pot set down again is judged again.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
@@ -139,11 +145,12 @@ class CookBreadScorer(Scorer):
         inside = self._inside(bread)
         self.reach("bread_in_pot", self.steady("bread", inside and bread_pads == 0, steps=8))
         self.keep("bread_in_pot", inside)
-        rests = pot_pads == 0 and pot[2] < 0.006 and from_centre < ON_TOWEL and world.up("pot") > 0.98
-        settled = self.steady("pot", rests and world.speed("pot") < 0.01)
-        self.reach("pot_on_towel", settled and inside)
-        self.keep("pot_on_towel", rests and inside)
-        if settled and self.has("pot_lifted"):  # a pot set down again is judged again
+        stands = pot_pads == 0 and pot[2] < 0.006 and world.up("pot") > 0.98
+        set_down = self.steady("pot", stands and world.speed("pot") < 0.01)
+        on_towel = stands and inside and bool(np.all(np.abs(world.to_body("towel", pot)[:2]) < CLOTH))
+        self.reach("pot_on_towel", set_down and on_towel)
+        self.keep("pot_on_towel", on_towel)
+        if set_down and self.has("pot_lifted"):  # a pot set down again is judged again
             self.pardon("off_centre")
             self.penalize("off_centre", from_centre > CENTRED)
         return self.has("pot_on_towel")

@@ -29,6 +29,10 @@ class FoldTowel(TwinTask):
 
     name = "fold_towel"
     max_steps = 1200
+    readings = (
+        "A corner is found by a hand within 3 cm, held when pinched and 2 cm up, brought over within 4 cm of its goal.",
+        "In line: the right edge lies within 3 cm of the left one, the right half within 2 cm of the left on average.",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

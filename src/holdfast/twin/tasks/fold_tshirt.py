@@ -45,6 +45,12 @@ class FoldTshirt(TwinTask):
 
     name = "fold_tshirt"
     max_steps = 1500
+    readings = (
+        "A sleeve is folded when it lies at least 1.5 cm inwards of the shoulder on average; 4.5 cm is perfect.",
+        "Folded in part: less than 2.5 cm, or a corner 1 cm outside. It has its point and the penalty.",
+        "Sleeves are judged for the penalty until both arms hold the sides.",
+        "Half and quarter: less than 2 cm from the ideal pattern on average. Messy: more than 2.5 cm, or 5 cm high.",
+    )
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -38,6 +38,10 @@ class HangCup(TwinTask):
 
     name = "hang_cup"
     max_steps = 500
+    readings = (
+        "The distance to the peg is measured from the middle of the handle's hole.",
+        "An attempt that could hang the cup: the peg goes through the handle of the held cup.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:

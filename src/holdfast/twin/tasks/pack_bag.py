@@ -31,6 +31,11 @@ class PackBag(TwinTask):
 
     name = "pack_bag"
     max_steps = 1000
+    readings = (
+        "In the box: the middle of the bag is below the rim.",
+        "Under a lid: less than 3.5 cm below it and 3 cm from the middle of its length.",
+        "Shut: less than 9 degrees open.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:

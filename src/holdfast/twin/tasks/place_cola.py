@@ -25,6 +25,10 @@ class PlaceCola(TwinTask):
 
     name = "place_cola"
     max_steps = 900
+    readings = (
+        "A can is knocked over when it lies on its side and no hand holds it; tilted in the hand it is not.",
+        "Putting in a can begins when one is grasped: only then can the box be crushed or bent, by a can or by a hand.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
@@ -96,10 +100,12 @@ class PlaceColaScorer(Scorer):
             inside = pads == 0 and self._inside(can)
             self.reach(f"{side}_can_placed", self.steady(can, inside and world.speed(can) < 0.02))
             self.keep(f"{side}_can_placed", inside)
-            self.penalize("can_knocked", world.up(can) < 0.7, can)
+            lies = world.up(can) < 0.7 and not world.held(can)
+            self.penalize("can_knocked", self.steady(f"{can} lies", lies), can)
         bent = max(abs(world.joint(f"{wall}_lean")) for wall in WALLS)
         crushed = max(-world.joint(f"{wall}_press") for wall in WALLS)
-        self.penalize("box_deformed", bent > BENT or crushed > CRUSHED)
+        placing = any(self.has(f"{side}_can_grasped") for side in CANS)
+        self.penalize("box_deformed", placing and (bent > BENT or crushed > CRUSHED))
         return all(self.has(f"{side}_can_placed") for side in CANS)
 
     def _inside(self, can: str) -> bool:

@@ -58,6 +58,10 @@ class PlaceFruits(TwinTask):
 
     name = "place_fruits"
     max_steps = 1100
+    readings = (
+        "The right arm starts on its fruit when a pad touches it. It takes the persimmon when it lifts it.",
+        "A dragon fruit that leaves the basket again does not make the right arm early.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:

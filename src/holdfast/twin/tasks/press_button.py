@@ -22,6 +22,11 @@ class PressButton(TwinTask):
 
     name = "press_button"
     max_steps = 240
+    readings = (
+        "Fit for pressing: the hand points down, its fingertips within 2 cm of the button's axis, below 15 cm.",
+        "The distance is measured from between the fingertips to the middle of the button's top.",
+        "A button that was pressed was near, even if one finger of an open hand did it.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
@@ -83,6 +88,7 @@ class PressButtonScorer(Scorer):
         top = self.world.to_world("cap", [0, 0, TOP])
         points_down = rotation[2, 2] < -0.85
         self.reach("aligned", math.dist(tip[:2], top[:2]) < 0.02 and points_down and tip[2] < 0.15)
-        self.reach("near", float(np.linalg.norm(tip - top)) < 0.03)
-        self.reach("pressed", self.world.joint("cap") < -ACTIVE)
+        pressed = self.world.joint("cap") < -ACTIVE
+        self.reach("near", pressed or float(np.linalg.norm(tip - top)) < 0.03)  # one finger of an open hand may press
+        self.reach("pressed", pressed)
         return self.has("pressed")

@@ -28,6 +28,11 @@ class PushBox(TwinTask):
 
     name = "push_box"
     max_steps = 750
+    readings = (
+        "The side to push from: behind the box as seen from the area, within 2 cm of the line through both middles.",
+        "Travels towards the area: proper pushes have covered half the distance.",
+        "In the area: the whole box is within the marked lines.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
@@ -108,7 +113,6 @@ class PushBoxScorer(Scorer):
 
     def __init__(self, world: World, task: Task) -> None:
         super().__init__(world, task)
-        self._origin = world.position("box")
         self._start = self._last = self._distance()
         self._travel = 0.0  # towards the area, by valid pushes
         self._since_touch = CHATTER
@@ -121,8 +125,7 @@ class PushBoxScorer(Scorer):
         closed = world.opening("left") < CLOSED
         upright = world.up("box") > 0.97
         behind = self._behind() and upright
-        unmoved = float(np.linalg.norm(world.position("box") - self._origin)) < 0.01
-        self.reach("approached", behind and not touching and unmoved)
+        self.reach("approached", behind and not touching)
         self.reach("touched", behind and touching and closed)
         self._since_touch = 0 if touching else self._since_touch + 1
         distance = self._distance()

@@ -23,6 +23,11 @@ class StackBowls(TwinTask):
 
     name = "stack_bowls"
     max_steps = 450
+    readings = (
+        "The distance to the yellow bowl is measured to its rim, where it can be grasped.",
+        "Over the green bowl: the centres are less than 3 cm apart. On it: nested, upright, the centres within 12 mm.",
+        "A green bowl that leans more than 45 degrees has tipped over, unless a hand carries it.",
+    )
 
     @staticmethod
     def add_objects(spec: mujoco.MjSpec) -> None:
@@ -81,7 +86,8 @@ class StackBowlsScorer(Scorer):
         nested = free and upright and apart < 0.012 and 0.004 < above < 0.025
         self.reach("stacked", self.steady("nested", nested and world.speed("yellow") < 0.01))
         self.keep("stacked", nested)
-        self.penalize("green_bowl_knocked", world.up("green") < 0.7)
+        carried = world.held("green") and green[2] > 0.03
+        self.penalize("green_bowl_knocked", world.up("green") < 0.7 and not carried)
         return self.has("stacked")
 
     def _distance_to_rim(self) -> float:
