@@ -10,12 +10,13 @@ import pytest
 from holdfast.arenas.board import PANEL, board
 from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
+from holdfast.catalog import tasks as catalog_tasks
 from holdfast.cli import main
 from holdfast.core.records import Reached, Task
 from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.twin.docs import page
-from holdfast.twin.tasks import TASKS
+from holdfast.twin.tasks import TASKS, task_class
 
 pytestmark = pytest.mark.sim
 IMAGES = {camera: np.full((240, 320, 3), 90, np.uint8) for camera in ("head", "front", "left_wrist", "right_wrist")}
@@ -125,6 +126,12 @@ def test_page_of_tasks_holds_every_rubric():
         assert f"## {task.title}" in text
         for part in (*task.milestones, *task.penalties):
             assert f"| `{part.name}` | {part.text} |" in text
+        assert all(f"- {reading}\n" in text for reading in task_class(name).readings)
+
+
+def test_the_page_in_docs_is_up_to_date():
+    written = Path(__file__).parents[2] / "docs" / "tasks.md"
+    assert written.read_text() == page([name for name in catalog_tasks() if name in TASKS])
 
 
 def test_docs_command_draws_one_task(tmp_path):

@@ -35,7 +35,7 @@ Where a rubric leaves something open, the twin's scorers read it as each task li
 - Held: both pads of one hand touch the thing. Grasped or lifted: held, and visibly off the table.
 - Where the hand is: the point between its pads.
 - A result counts when it has lasted half a second; bread in the pot 0.27 s, fruit in the basket 0.33 s.
-- A milestone that says where a thing was left is taken back when the thing leaves. Others stay.
+- A milestone about how a thing was left is taken back when that is undone. Others stay.
 - Penalties stay, except those that judge an outcome: `off_centre` and `sleeve_partial`.
 """
 
