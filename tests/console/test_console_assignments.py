@@ -89,6 +89,12 @@ def test_a_sheet_becomes_an_ordinary_trial(tmp_path, open_runs):
     assert assignments.next("Ada", "video") is None
 
 
+def test_a_milestone_given_without_the_one_before_counts(tmp_path, open_runs):
+    folder = make_run(tmp_path / "er", 1, tasks=("stack_bowls",))
+    score(open_runs(folder), "Ada", reached=("reached", "stacked"))
+    assert [(t.milestones, t.score) for t in trials(folder)] == [(("reached", "stacked"), 50.0)]
+
+
 def test_the_order_is_random_over_checkpoints_and_kept_by_a_restart(tmp_path, open_runs):
     folders = [make_run(tmp_path / name, 9) for name in ("er", "sequential")]
     first = [score(open_runs(*folders), "Ada") for _ in range(10)]
