@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 
 
@@ -44,14 +45,8 @@ def read_json[T](cls: type[T], file: Path) -> T:
 
 
 def read_content(file: Path) -> Any:
-    """The content of a JSON file."""
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise HoldfastError(f"{file} cannot be read: {reason}.") from None
-    except RecursionError:
-        raise HoldfastError(f"{file} cannot be read: it is nested too deeply.") from None
+    """The content of a JSON file of our own, in which NaN may stand for a number that is not known."""
+    return outside.read_json(file, finite=False)
 
 
 @cache
