@@ -6,11 +6,12 @@ import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from bundles import TASKS, FakePolicy, question, serving
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from holdfast import __version__
@@ -224,9 +225,32 @@ def test_without_the_token_nobody_gets_in(bundle, said):
         assert "holdfast_refused_total 2.0" in get(port, "/metrics", **good)
 
 
-def test_web_pages_are_kept_out(bundle):
-    with serving(bundle, FakePolicy()) as (port, _), pytest.raises(InvalidHandshake):
-        dial(port, origin="http://evil.example")
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1", ""])
+def test_web_pages_are_kept_out(bundle, origin):
+    with serving(bundle, FakePolicy()) as (port, _):
+        with pytest.raises(InvalidStatus) as refused:
+            dial(port, additional_headers={"Origin": origin})
+        assert refused.value.response.status_code == 403
+        for path in ("/metrics", "/healthz"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                get(port, path, Origin=origin)
+
+
+def test_a_name_that_was_made_to_point_here_is_not_served(bundle):
+    with serving(bundle, FakePolicy()) as (port, _):
+        for host in ("evil.example", f"evil.example:{port}"):
+            with pytest.raises(urllib.error.HTTPError, match="421"):
+                get(port, "/metrics", Host=host)
+        assert "holdfast_refused_total 2.0" in get(port, "/metrics", Host=f"localhost:{port}")
+    with serving(bundle, FakePolicy(), TOKEN) as (port, _):  # a page does not know the token, and a proxy may
+        assert "holdfast" in get(port, "/metrics", Host="gpu-box", Authorization=f"Api-Key {TOKEN}")
+
+
+def test_only_reading_is_served(bundle):
+    with serving(bundle, FakePolicy()) as (port, _):
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(request, timeout=60)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "robot.local", ""])
@@ -256,6 +280,67 @@ def test_too_many_are_told_to_come_back(bundle):
 def test_a_policy_that_remembers_serves_one_robot(bundle):
     with serving(bundle, FakePolicy(remembers=True)) as (port, _), dial(port), pytest.raises(ConnectionClosed):
         dial(port)
+
+
+@pytest.mark.parametrize("abort", [lambda client: client.socket.close(), lambda client: client.close()])
+def test_a_robot_that_comes_back_finds_its_place_while_its_old_answer_is_computed(bundle, abort):
+    policy, free = FakePolicy(remembers=True), threading.Event()
+    real = policy.answer
+
+    def slow(questions):
+        found = real(questions)
+        if questions[0].seed == 6:
+            assert free.wait(120)
+        return found
+
+    with serving(bundle, policy) as (port, _):
+        policy.answer = slow
+        policy.begun.clear()
+        first = dial(port)
+        first.send(pack(question(6)))
+        assert policy.begun.wait(60)
+        abort(first)
+        second = redial(port)
+        assert not free.is_set()
+        with pytest.raises(ConnectionClosed):
+            dial(port)  # it is still one robot
+        second.send(pack(question(7)))
+        free.set()
+        assert unpack(second.recv())["seed"] == 7, "and it gets no answer but its own"
+        second.close()
+
+
+def redial(port):
+    """Connect, as often as the server needs to see that the old connection is gone."""
+    for _ in range(600):
+        with suppress(ConnectionClosed):
+            return dial(port)
+        threading.Event().wait(0.05)
+    raise AssertionError("its place is still taken")
+
+
+def test_questions_of_clients_that_have_gone_are_not_computed():
+    policy, free = FakePolicy(), threading.Event()
+    real = policy.answer
+    policy.answer = lambda questions: (free.wait(120), real(questions))[1]
+
+    async def run():
+        batcher = Batcher(policy, lambda: 1, lambda rows: None)
+        worker = asyncio.create_task(batcher.run())
+        asked = [asyncio.create_task(batcher.ask(Question(None, np.zeros(2), seed=0)))]
+        await asyncio.sleep(0.01)
+        asked += [asyncio.create_task(batcher.ask(Question(None, np.zeros(2), seed=n))) for n in (1, 2, 3)]
+        await asyncio.sleep(0)
+        for task in asked[:3]:
+            task.cancel()
+        free.set()
+        async with asyncio.timeout(60):
+            assert (await asked[3]).actions[0, 0] == 3
+        worker.cancel()
+        await asyncio.gather(worker, *asked, return_exceptions=True)
+
+    asyncio.run(run())
+    assert policy.batches == [1, 1], "the one that was begun, and the one whose client is there"
 
 
 def test_a_port_in_use_is_told(bundle):

@@ -2,7 +2,8 @@
 
 One thread computes. Meanwhile questions queue up; when it is free, it takes as many as fit a batch, first come, first
 served. A connection has one question at a time, so no client can crowd out the others. An answer does not depend on the
-rest of its batch; `policies/pilot.py` sees to that.
+rest of its batch; `policies/pilot.py` sees to that. Whoever asks may give up: the `result` of the question is then
+cancelled, and it is not answered.
 """
 
 from __future__ import annotations
@@ -87,17 +88,23 @@ class Batcher:
 
     async def _gather(self) -> list[_Waiting]:
         """The next batch: all questions that wait, and those that come within `GATHER`, up to the policy's rows."""
-        batch = [await self._queue.get()]
+        batch = [await self._next()]
         until = asyncio.get_running_loop().time() + GATHER
         while len(batch) < self._policy.rows:
             if self._queue.empty() and len(batch) >= self._clients():
                 break
             try:
                 async with asyncio.timeout_at(until):
-                    batch.append(await self._queue.get())
+                    batch.append(await self._next())
             except TimeoutError:
                 break
         return batch
+
+    async def _next(self) -> _Waiting:
+        """The next question whose client has not gone."""
+        while (waiting := await self._queue.get()).result.done():
+            pass
+        return waiting
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         self._seen(len(batch))
@@ -113,5 +120,5 @@ class Batcher:
             return
         took = perf_counter() - begun
         for waiting, actions in pairs:
-            if not waiting.result.done():  # else its client has gone
+            if not waiting.result.done():
                 waiting.result.set_result(Answered(actions, begun - waiting.since, took))

@@ -30,7 +30,9 @@ class Meters:
         self._registry = registry = CollectorRegistry()
         Info("holdfast", "What is served.", registry=registry).info({"bundle": bundle, "version": __version__})
         self.connections = Gauge("holdfast_connections", "Open connections.", registry=registry)
-        self.refused = Counter("holdfast_refused", "Connections refused: no token, or too many.", registry=registry)
+        self.refused = Counter(
+            "holdfast_refused", "Connections refused: a web page, no token, or too many.", registry=registry
+        )
         self._answers = Counter("holdfast_answers", "Questions answered, by task.", ["task"], registry=registry)
         self._errors = Counter(
             "holdfast_errors", "Questions answered with an error, by what was wrong.", ["kind"], registry=registry

@@ -1,28 +1,29 @@
 """The policy server: questions come in over websockets and are answered in batches. docs/serving.md has the protocol.
 
 No message makes it read or write a file, run code, or stop. Without a token it listens on this machine only. Web pages
-cannot connect: browsers send an `Origin` header, and requests that have one are refused.
+cannot connect: `core/web.py` refuses every request with an `Origin`, which browsers send.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from time import perf_counter
+from typing import Any
 
 from websockets.asyncio.server import Server as Listener
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.web import READING, is_local, refusal
 from holdfast.serve.batching import Batcher, ServablePolicy
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.meters import Meters
@@ -42,11 +43,13 @@ class Server:
         self._batcher = Batcher(policy, lambda: len(self._open), self._meters.rows.observe)
         self._most = 1 if policy.remembers else CONNECTIONS
         self._open: dict[ServerConnection, bool] = {}  # whether its question is being answered
+        self._local = False
         self._stop = asyncio.Event()
 
     async def run(self, host: str, port: int, ready: Callable[[int], None]) -> None:
         """Serve until `stop`; calls `ready` with the port once it accepts connections."""
         check_host(host, self._token)
+        self._local = is_local(host) and self._token is None  # with a token, a proxy may give it another name
         for task in self._codec.tasks.values():  # warm up: the first question of a task builds its processors
             self._policy.answer([self._codec.blank(task)])
         batcher = asyncio.create_task(self._batcher.run())
@@ -74,7 +77,6 @@ class Server:
                 host,
                 port,
                 process_request=self._admit,
-                origins=[None],
                 compression=None,  # else a small message could unpack to a huge one
                 max_size=self._codec.limit,
                 max_queue=1,
@@ -87,7 +89,13 @@ class Server:
             ) from None
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer plain HTTP requests, and refuse connections without the token."""
+        """Answer plain HTTP requests, and refuse web pages and connections without the token."""
+        if request.method not in READING:
+            return connection.respond(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is served here.\n")
+        found = refusal(request.method, request.headers.get_all, local=self._local, has_page=False)
+        if found:
+            self._meters.refused.inc()
+            return connection.respond(HTTPStatus(found.status), f"{found.text}\n")
         if request.path == "/healthz":
             return connection.respond(HTTPStatus.OK, "OK\n")
         said = request.headers.get_all("Authorization")
@@ -113,7 +121,7 @@ class Server:
                 while not self._stop.is_set():
                     message = await connection.recv()
                     self._open[connection] = True
-                    await connection.send(await self._reply(message, number))
+                    await connection.send(await _while_open(connection, self._reply(message, number)))
                     self._open[connection] = False
                     number += 1
                 await self._goodbye(connection)
@@ -145,6 +153,19 @@ class Server:
         return reply
 
 
+async def _while_open[T](connection: ServerConnection, work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work, which is given up as soon as the client has gone."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(connection.wait_closed())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ConnectionClosedError(None, None)
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
 def _bytes(header: str) -> bytes:
     return header.encode(errors="surrogateescape")  # headers may hold any bytes
 
@@ -158,11 +179,7 @@ def _silent() -> logging.Logger:
 
 def check_host(host: str, token: str | None) -> None:
     """Refuse to listen to other machines without a token."""
-    try:
-        own = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
-        own = False
-    if not own and token is None:
+    if not is_local(host) and token is None:
         raise HoldfastError(
             f"--host={host} can be reached from other machines. Give --token-file=FILE, a secret that clients send as "
             "their API key (openssl rand -hex 32 > FILE), or stay on 127.0.0.1."
