@@ -1,4 +1,4 @@
-"""Run folders with filmed attempts that wait for a score, as `holdfast rollout` leaves them."""
+"""Run folders with filmed attempts that wait for a score, as `holdfast rollout` leaves them, and people who score."""
 
 import json
 import os
@@ -8,8 +8,11 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 
 from report.synthetic import write_run, write_video
+
+from holdfast.runs.trials import Trials
 
 TASKS = ("stack_bowls", "press_button")
 
@@ -38,6 +41,28 @@ def add_rollout(folder, number, task, stage, **content):
     }  # fmt: skip
     (place / "rollout.json").write_text(json.dumps(record | content))
     return place
+
+
+def tell(assignments, operator, attempt, kind, value=None, key=None):
+    return assignments.tell(operator, attempt.ticket, key or uuid.uuid4().hex, kind, value)
+
+
+def score(assignments, operator, way="video", reached=("reached",), **marks):
+    """Take the next attempt and hand in a sheet for it."""
+    attempt = assignments.next(operator, way)
+    names = [m.name for m in attempt.task.milestones]
+    for name in reached:
+        if name in names:
+            tell(assignments, operator, attempt, "milestone", {"name": name, "on": True})
+    for kind, value in marks.items():
+        tell(assignments, operator, attempt, kind, value)
+    tell(assignments, operator, attempt, "submit")
+    return attempt
+
+
+def trials(folder):
+    with Trials(folder / "trials.sqlite") as file:
+        return file.all()
 
 
 def free_port():

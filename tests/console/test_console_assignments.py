@@ -2,67 +2,15 @@
 
 import json
 import sqlite3
-import uuid
 
 import pytest
-from scoring_runs import add_rollout, make_run
+from scoring_runs import add_rollout, make_run, score, tell, trials
 
-from holdfast.console.assignments import RESERVED, Assignments, RefusedError
+from holdfast.console.assignments import RESERVED, RefusedError
 from holdfast.console.view import pairs, progress_view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
-from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1.8e9
-
-    def __call__(self):
-        self.now += 0.001
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def open_runs(clock):
-    """A function that opens the assignments of runs; a second call is a restart."""
-    opened = []
-
-    def open_them(*folders, target=0):
-        opened.append(Assignments([read_run(folder) for folder in folders], target, clock))
-        return opened[-1]
-
-    yield open_them
-    for assignments in opened:
-        assignments.close()
-
-
-def tell(assignments, operator, attempt, kind, value=None, key=None):
-    return assignments.tell(operator, attempt.ticket, key or uuid.uuid4().hex, kind, value)
-
-
-def score(assignments, operator, way="video", reached=("reached",), **marks):
-    """Take the next attempt and hand in a sheet for it."""
-    attempt = assignments.next(operator, way)
-    names = [m.name for m in attempt.task.milestones]
-    for name in reached:
-        if name in names:
-            tell(assignments, operator, attempt, "milestone", {"name": name, "on": True})
-    for kind, value in marks.items():
-        tell(assignments, operator, attempt, kind, value)
-    tell(assignments, operator, attempt, "submit")
-    return attempt
-
-
-def trials(folder):
-    with Trials(folder / "trials.sqlite") as file:
-        return file.all()
 
 
 def rows(folder):
@@ -279,8 +227,23 @@ def test_waiting_videos_and_other_trials_are_no_longer_asked_of_the_robot(tmp_pa
         ("final", "yes"),
         ("note", 3),
         ("note", "x" * 2001),
+        ("note", "x \ud83d"),
+        ("note", "x\0"),
+        ("invalid", ["x"]),
+        ("milestone", {"name": "reached\ud83d", "on": True}),
+        ("milestone", {"name": "reached", "on": True, "more": "x" * 5000}),
+        ("penalty", {"name": "green_bowl_knocked", "count": 10**30}),
+        ("penalty", {"name": "green_bowl_knocked", "count": True}),
+        ("penalty", {"name": "green_bowl_knocked", "count": 1.0}),
         ("clock", -1),
+        ("clock", float("inf")),
+        ("clock", True),
         ("open", None),
+        ("release", None),
+        ("undo", "x" * 100),
+        ("submit", {"trial": {"task": "stack_bowls"}, "counts": True}),
+        ("withdraw", 0),
+        ("\ud83d", None),
     ],
 )
 def test_marks_that_the_rubric_does_not_know_are_refused(tmp_path, open_runs, kind, value):
@@ -289,6 +252,8 @@ def test_marks_that_the_rubric_does_not_know_are_refused(tmp_path, open_runs, ki
     with pytest.raises(RefusedError):
         tell(assignments, "Ada", attempt, kind, value)
     assert not assignments.sheet(attempt.ticket, "Ada").marks
+    with sqlite3.connect(tmp_path / "er" / "scoring.sqlite") as file:
+        assert file.execute("SELECT kind FROM events").fetchall() == [("open",)]
 
 
 def test_half_written_and_foreign_rollouts_are_left_alone(tmp_path, open_runs):

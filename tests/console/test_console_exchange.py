@@ -1,5 +1,6 @@
 """Trials as CSV: out and in again without a change, and nothing half imported."""
 
+import csv
 from dataclasses import replace
 
 import pytest
@@ -76,6 +77,12 @@ def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):
         ("stack_bowls,1,5,Ada,reached,spilled", "line 3, column 'penalties'"),
         ("stack_bowls,1,5,Ada,reached,green_bowl_knocked=x", "line 3, column 'penalties'"),
         ("stack_bowls,1,5,Ada,reached", "line 3: 5 fields for 6 columns"),
+        ("stack_bowls,1,nan,Ada,reached,", "line 3, column 'when'"),
+        ("stack_bowls,1,-5,Ada,reached,", "line 3: .*when"),
+        ("stack_bowls,1,0001-01-01T00:00:00,Ada,reached,", "line 3, column 'when'|line 3: .*when"),
+        ("stack_bowls,1" + "0" * 5000 + ",5,Ada,reached,", "line 3, column 'stage'"),
+        ("stack_bowls,1,5," + "x" * 10_001 + ",reached,", "line 3: .*operator"),
+        ("stack_bowls,1,5," + "x" * 140_000 + ",reached,", "line 3: not valid CSV"),
     ],
 )
 def test_one_wrong_row_stops_all_and_is_named(tmp_path, folder, row, problem):
@@ -83,6 +90,66 @@ def test_one_wrong_row_stops_all_and_is_named(tmp_path, folder, row, problem):
     with pytest.raises(HoldfastError, match=problem):
         read([read_run(folder)], tmp_path / "bad.csv")
     assert stored(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("seed", "12345678901234567890123"),
+        ("seed", "9999999999999999999"),
+        ("seed", "-1"),
+        ("seconds", "inf"),
+        ("seconds", "-1"),
+        ("seconds", "1" + "0" * 30),
+        ("times", "reached=1e30"),
+        ("penalties", "green_bowl_knocked=99999999999999999999"),
+        ("score", "1e400"),
+        ("notes", "x" * 10_001),
+    ],
+)
+def test_a_value_that_cannot_be_stored_leaves_nothing_written(tmp_path, folder, capsys, column, value):
+    head = f"task,stage,when,operator,milestones,{column}\n"
+    (tmp_path / "bad.csv").write_text(f"{head}stack_bowls,1,4,Ada,reached,\nstack_bowls,1,5,Ada,reached,{value}\n")
+    assert main(["score", str(folder), "--import", str(tmp_path / "bad.csv")]) == 2
+    said = capsys.readouterr().err
+    assert "line 3" in said
+    assert column in said
+    assert stored(folder) == []
+
+
+TEXTS = [
+    "=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "'=1", "''=1", "'quoted'", "'", "-3.5",
+    "＝1", "plain", "a =1", "  two spaces  ", "   ",
+]  # fmt: skip
+
+
+def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
+    with Trials(folder / "trials.sqlite") as file:
+        file.extend(
+            replace(ADA, notes=text, operator=f"{text}Ada", weights=text.strip(), when=ADA.when + number)
+            for number, text in enumerate(TEXTS)
+        )
+    export([read_run(folder)], tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    for row in rows:
+        for name, field in zip(head, row, strict=True):
+            if name in ("stage", "when", "score", "seconds"):
+                float(field)
+            else:
+                assert not field.startswith(tuple("=+-@\t\r\n ＝")), (name, field)
+    assert [row[head.index("notes")] for row in rows[:3]] == ["'=cmd|' /C calc'!A0", "'+1", "'-1"]
+    other = make_run(tmp_path / "other" / "er")
+    assert read([read_run(other)], tmp_path / "out.csv") == (len(TEXTS), len(TEXTS))
+    assert [(t.notes, t.operator, t.weights) for t in stored(other)] == [
+        (text, f"{text}Ada", text.strip()) for text in TEXTS
+    ]
+
+
+def test_a_quote_that_a_person_wrote_stays(tmp_path, folder):
+    (tmp_path / "paper.csv").write_text("task,stage,when,operator,milestones,notes\nstack_bowls,1,4,Ada,,'twas slow\n")
+    read([read_run(folder)], tmp_path / "paper.csv")
+    assert stored(folder)[0].notes == "'twas slow"
 
 
 def test_a_score_that_is_not_the_rubrics_is_refused(tmp_path, folder):

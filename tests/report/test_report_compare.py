@@ -10,12 +10,12 @@ TWO = NAMES[:2]
 
 
 def run_of(folder, cells, method="er", seeds=range(5)):
-    """A run whose score in a cell is what `cells` says, plus ten points per seed."""
+    """A run whose score in a cell is what `cells` says, plus three points per seed."""
     write_run(folder, method, names=TWO, evaluated=False, heldout=False)
     stored = Trials(folder / "trials.sqlite")
     for (i, j), base in cells.items():
         for seed in seeds:
-            stored.add(Trial(TWO[i - 1], j, (), source="twin", seed=seed, level="standard", score=base + 10.0 * seed))
+            stored.add(Trial(TWO[i - 1], j, (), source="twin", seed=seed, level="standard", score=base + 3.0 * seed))
     return gather([folder])[0]
 
 
@@ -25,7 +25,7 @@ FORGETS = {(1, 1): 50.0, (1, 2): 10.0, (2, 2): 40.0}
 
 def test_shared_seeds_cancel_what_scenes_have_in_common(tmp_path):
     found = difference(run_of(tmp_path / "a", KEEPS), run_of(tmp_path / "b", FORGETS))
-    # Seeds spread the scores over 40 points; seed by seed the difference is the same, so its interval is a point.
+    # Seeds spread the scores over 12 points; seed by seed the difference is the same, so its interval is a point.
     assert (found.average_score.value, found.average_score.low, found.average_score.high) == (20.0, 20.0, 20.0)
     assert (found.bwt.value, found.bwt.low, found.bwt.high) == (20.0, 20.0, 20.0)  # -20 against -40
     assert (found.fwt.value, found.seeds) == (0.0, 5)

@@ -45,7 +45,7 @@ from holdfast.core.records import Trial
 name = sys.argv[2]
 trials = Trials(Path(sys.argv[1]))
 for seed in range(100_000):
-    trials.add(Trial("stack_bowls", 1, (), source=name, seed=seed, score=float(seed)))
+    trials.add(Trial("stack_bowls", 1, (), source=name, seed=seed, score=float(seed % 101)))
     print(seed, flush=True)
 """
 
@@ -95,6 +95,100 @@ def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
     assert trials.add(BY_HAND) == first
     assert trials.add(replace(BY_HAND, score=50.0, when=BY_HAND.when + 1), supersedes=first) == second
     assert [trial.score for trial in trials.all()] == [50.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"notes": "x \ud83d"},
+        {"notes": "x\0"},
+        {"notes": "x" * 10_001},
+        {"operator": 5},
+        {"seed": 10**22},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"stage": 2**64},
+        {"stage": "2"},
+        {"seconds": float("nan")},
+        {"seconds": -1.0},
+        {"when": float("inf")},
+        {"score": 100.5},
+        {"score": float("nan")},
+        {"milestones": ("grasped", "\udc00")},
+        {"penalties": {"dropped": 10**30}},
+        {"penalties": {"\udc00": 1}},
+        {"times": {"grasped": float("inf")}},
+        {"final": 1},
+        {"video": b"videos/a.mp4"},
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(trials, change):
+    with pytest.raises(HoldfastError, match="A trial cannot be"):
+        trials.add(replace(TRIAL, **change))
+    with pytest.raises(HoldfastError, match="A trial cannot be"):
+        trials.extend([replace(TRIAL, seed=1), replace(TRIAL, **change)])
+    assert trials.all() == []
+
+
+def test_several_are_written_together_or_not_at_all(trials, tmp_path):
+    assert trials.extend([TRIAL, replace(TRIAL, seed=5), TRIAL]) == 2
+    assert trials.extend([TRIAL, replace(TRIAL, seed=6)]) == 1
+    trials.file.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON trials WHEN NEW.seed = 8 BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+    with pytest.raises(HoldfastError, match="disk full"):
+        trials.extend([replace(TRIAL, seed=7), replace(TRIAL, seed=8)])
+    assert [trial.seed for trial in trials.all()] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "notes = CAST(x'ff' AS TEXT)",
+        "notes = x'00'",
+        "notes = 'horizon ' || printf('%05000d', 1) || x'00'",
+        "milestones = '[\"\\ud800\"]'",
+        "milestones = '{}'",
+        "milestones = 'reached'",
+        "milestones = x'5b5d'",
+        "milestones = 7",
+        "times = '{\"a\": Infinity}'",
+        "times = '[]'",
+        "penalties = '{\"a\": 1.5}'",
+        "penalties = replace(hex(zeroblob(50000)), '0', '[')",
+        "final = 2",
+        "valid = 'yes'",
+        "score = 9e999",
+        "score = 'high'",
+        "score = 250.0",
+        "seconds = 'long'",
+        "stage = 'two'",
+        "stage = -1",
+        "seed = 1.5",
+        "task = x'01'",
+        '"when" = -1.0',
+        '"when" = 9e999',
+    ],
+)
+def test_a_row_that_is_no_trial_is_named_and_stops_nothing(tmp_path, capsys, change):
+    path = tmp_path / "trials.sqlite"
+    with Trials(path) as file:
+        file.extend([TRIAL, replace(TRIAL, seed=5)])
+        file.file.execute("DROP TRIGGER no_update")
+        file.file.execute(f"UPDATE trials SET {change} WHERE id = 2")
+    with Trials(path) as file:
+        assert file.all() == [TRIAL]
+        assert file.matrix(("stack_bowls",)).cells == {(1, 2): (62.5,)}
+        assert file.add(replace(TRIAL, seed=6)) == 3
+        assert file.file.execute("SELECT count(*) FROM trials").fetchone()[0] == 3, "nothing is deleted"
+    said = capsys.readouterr().err
+    assert said.count(f"{path}: row 2 is set aside") == 1, "once, however often it is read"
+
+
+def test_an_endless_number_in_the_notes_is_no_protocol(trials):
+    notes = "horizon 1" + "0" * 5000
+    trials.add(replace(TRIAL, protocol=None, notes=notes))
+    assert trials.all()[0].notes == notes
 
 
 @pytest.mark.parametrize("statement", ["UPDATE trials SET score = 100", "DELETE FROM trials"])
@@ -153,7 +247,7 @@ def test_a_valid_trial_needs_a_score(trials):
 def test_what_cannot_be_opened_is_explained(tmp_path):
     with pytest.raises(HoldfastError, match=r"none/trials.sqlite cannot be used"):
         Trials(tmp_path / "none" / "trials.sqlite")
-    (tmp_path / "text").write_text("no database, but long enough to be taken for one " * 9)
+    (tmp_path / "text").write_text("no database, but long enough to be taken for one " * 99)
     with pytest.raises(HoldfastError, match="not a database"):
         Trials(tmp_path / "text")
     Trials(tmp_path / "newer").close()
@@ -209,7 +303,9 @@ def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, 
     assert trials.all() == [replace(TRIAL, protocol=protocol, notes=notes)]
 
 
-@pytest.mark.parametrize("notes", ["", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so"])
+@pytest.mark.parametrize(
+    "notes", ["", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so"]
+)
 def test_notes_of_people_are_no_protocol(trials, notes):
     trials.add(replace(TRIAL, protocol=None, notes=notes))
     assert trials.all() == [replace(TRIAL, protocol=None, notes=notes)]

@@ -1,7 +1,7 @@
 """The console's web server: a page without a build step, and its API.
 
-Handlers are coroutines that never await, so one thread answers all requests in order: there are no locks, and operators
-see what is on disk.
+Handlers are coroutines that await nothing but the request's body, so one thread answers all requests in order: there
+are no locks, and operators see what is on disk.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse
-from pydantic import BaseModel, StringConstraints
+from starlette.requests import ClientDisconnect
 
 import holdfast.report
 from holdfast.console.assignments import Assignments, RefusedError
 from holdfast.console.run_scores import live
+from holdfast.console.sheets import Key, Operator, Ticket
 from holdfast.console.view import agreement_view, attempt_view, progress_view, sheet_view
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json
+from holdfast.core.web import refusal
 from holdfast.runs.run import Run
 
 _PAGE = Path(__file__).parent / "page"
@@ -42,28 +48,34 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _COOKIE = "holdfast-token"
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+_LONGEST = 2**14  # bytes of a request; a note of 2000 characters has at most 12,000
 
-type Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)]
-type Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16,64}$")]
 type Next = Callable[[Request], Awaitable[Response]]
 
 
-class Wish(BaseModel):
+@dataclass(frozen=True)
+class Wish:
     """A request for the next attempt, on the robot or as a video."""
 
-    operator: Name
+    operator: Operator
     way: Literal["robot", "video"]
 
 
-class Event(BaseModel):
-    """One event of a sheet. `key` makes it safe to send twice."""
+@dataclass(frozen=True)
+class SentEvent:
+    """One event of a sheet as a page sends it. `key` makes it safe to send twice."""
 
-    operator: Name
-    ticket: Annotated[str, StringConstraints(max_length=64)]
+    operator: Operator
+    ticket: Ticket
     key: Key
-    kind: Annotated[str, StringConstraints(max_length=20)]
+    kind: str
     value: Any = None
+
+
+class TooLongError(RefusedError):
+    """A request with more bytes than any page sends."""
+
+    status = 413
 
 
 def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str = "", local: bool = True) -> FastAPI:
@@ -74,8 +86,7 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
         target: Trials per cell on the robot.
         operator: Name that the page suggests.
         token: Required of every request; empty requires none.
-        local: Whether only this machine is served; then requests for any other host name are refused, which prevents
-            DNS rebinding.
+        local: Whether only this machine is served.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(runs, target))
     _add_page(app, operator)
@@ -91,16 +102,44 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
             del answer.headers["last-modified"]  # the time of a rollout could reveal its checkpoint
         return answer
 
+    _add_refusals(app)
+    return app
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """What goes wrong is answered in words: 4xx if the request is at fault, 503 if it may be sent again."""
+
     @app.exception_handler(RefusedError)
     async def refused(_: Request, error: RefusedError) -> Response:
-        return JSONResponse({"message": str(error)}, 422)
+        return JSONResponse({"message": str(error)}, error.status)
+
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(_: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"message": f"Not a valid request: {error.errors()[0]['msg']}."}, 422)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody reads it
 
     @app.exception_handler(HoldfastError)
-    async def failed(_: Request, error: HoldfastError) -> Response:
+    @app.exception_handler(OSError)
+    async def failed(_: Request, error: Exception) -> Response:
         print(f"holdfast score: {error}", file=sys.stderr)  # it may name a run, so the page does not show it
         return JSONResponse({"message": "The server cannot save this. Its terminal says why."}, 503)
 
-    return app
+
+async def _read[T](request: Request, kind: type[T]) -> T:
+    """The body of a request, of which no more than `_LONGEST` bytes are read."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LONGEST:
+            raise TooLongError(f"A request has at most {_LONGEST} bytes here.")
+    try:
+        content = outside.parse_json(outside.decode(body, "The request"), "The request")
+        return from_json(kind, content, "The request")
+    except HoldfastError as error:
+        raise RefusedError(str(error)) from None
 
 
 def _lifespan(runs: Sequence[Run], target: int) -> Callable[[FastAPI], Any]:
@@ -114,9 +153,13 @@ def _lifespan(runs: Sequence[Run], target: int) -> Callable[[FastAPI], Any]:
 
 
 def _refused(request: Request, token: str, local: bool) -> Response | None:
-    """The answer to a request without the token. The URL may carry it once; then a cookie holds it."""
-    if local and request.url.hostname not in _LOCAL:
-        return PlainTextResponse(f"Only {', '.join(_LOCAL)} are served here.\n", 421)
+    """The answer to a request that is not served: of a foreign page, or without the token.
+
+    The URL may carry the token once; then a cookie holds it.
+    """
+    found = refusal(request.method, request.headers.getlist, local=local, has_page=True, limit=_LONGEST)
+    if found:
+        return JSONResponse({"message": found.text}, found.status)
     if not token:
         return None
     given = request.query_params.get("token", "")
@@ -149,7 +192,8 @@ def _add_page(app: FastAPI, operator: str) -> None:
 
 def _add_scoring(app: FastAPI) -> None:
     @app.post("/api/next")
-    async def next_attempt(wish: Wish, request: Request) -> dict[str, Any]:
+    async def next_attempt(request: Request) -> dict[str, Any]:
+        wish = await _read(request, Wish)
         assignments: Assignments = request.app.state.assignments
         attempt = assignments.next(wish.operator, wish.way)
         return {
@@ -158,13 +202,14 @@ def _add_scoring(app: FastAPI) -> None:
         }
 
     @app.post("/api/event")
-    async def event(event: Event, request: Request) -> dict[str, Any]:
+    async def event(request: Request) -> dict[str, Any]:
+        event = await _read(request, SentEvent)
         assignments: Assignments = request.app.state.assignments
         sheet = assignments.tell(event.operator, event.ticket, event.key, event.kind, event.value)
         return sheet_view(assignments.find(event.ticket), sheet)
 
     @app.get("/api/progress")
-    async def progress(operator: Name, request: Request) -> dict[str, Any]:
+    async def progress(operator: Operator, request: Request) -> dict[str, Any]:
         assignments: Assignments = request.app.state.assignments
         assignments.refresh()
         return progress_view(assignments, operator)

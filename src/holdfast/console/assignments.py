@@ -6,6 +6,7 @@ twin has scored, are ratings: kept on their sheets, compared, never counted as a
 
 from __future__ import annotations
 
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +15,21 @@ from typing import Any
 
 from holdfast.console.attempts import Attempt
 from holdfast.console.run_scores import RunScores
-from holdfast.console.sheets import Sheet, checked_mark
-from holdfast.core.errors import HoldfastError
+from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, check_rubric, checked_value, counted
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Trial
 from holdfast.rubric import score
 from holdfast.runs.run import Run
-from holdfast.runs.trials import Trials, trial_from_row, trial_to_row
+from holdfast.runs.trials import checked, trial_to_row
 
 RESERVED = 600.0  # seconds without an event after which an attempt may be reassigned
 _RATERS = 2  # people who rate one video
 
 
 class RefusedError(HoldfastError):
-    """A request that is invalid; the text may be shown to the operator."""
+    """A request that is invalid; the text may be shown to the operator. `status` is that of HTTP."""
+
+    status = 422
 
 
 class Assignments:
@@ -48,14 +51,18 @@ class Assignments:
         self._runs = [RunScores(run, target, clock) for run in runs]
         for scores in self._runs:
             for sheet in scores.sheets.all():
-                _settle(scores, sheet)
+                try:
+                    _settle(scores, sheet)
+                except HoldfastError as error:  # the other sheets can still be used
+                    print(f"holdfast: the trial of {sheet.operator!r} was not written. {error}", file=sys.stderr)
         self._ranks = {name: i for i, name in enumerate(dict.fromkeys(n for run in runs for n in run.names))}
         self.refresh()
+        self._name_foreign_marks()
 
     def close(self) -> None:
         """Close the runs' files."""
         for run in self._runs:
-            run.sheets.close()
+            run.close()
 
     def refresh(self) -> None:
         """Read the run folders again."""
@@ -124,11 +131,10 @@ class Assignments:
         sheet = run.sheets.of(ticket, operator)
         if run.sheets.known(key):
             return sheet
-        if kind not in ("submit", "withdraw", "undo"):
-            try:
-                value = checked_mark(attempt.task, kind, value)
-            except HoldfastError as error:
-                raise RefusedError(str(error)) from None
+        try:
+            value = _told(attempt, kind, value)
+        except HoldfastError as error:
+            raise RefusedError(str(error)) from None
         if sheet.state == "submitted" and kind != "withdraw":
             raise RefusedError("This trial is already saved. Undo that before you change it.")
         if sheet.state != "submitted" and kind == "withdraw":
@@ -136,14 +142,14 @@ class Assignments:
         if sheet.state == "released":
             self._write(run, attempt, operator, "open")
         self._write(run, attempt, operator, kind, value, key)
-        if kind in ("submit", "withdraw"):
+        if kind in VERDICTS:
             _settle(run, sheet)
             run.announce()
         return sheet
 
     def raters(self, attempt: Attempt) -> dict[str, tuple[str, ...]]:
         """The milestones by rater of an attempt; the twin's own scorer has the name ''."""
-        said = {s.operator: s.milestones for s in self.about(attempt.ticket) if s.stands and s.stands.trial["valid"]}
+        said = {s.operator: s.milestones for s in self.about(attempt.ticket) if s.stands and s.stands.trial.valid}
         judged = attempt.judged
         return said if judged is None else {judged.operator: judged.milestones, **said}
 
@@ -179,42 +185,62 @@ class Assignments:
     ) -> None:
         with run.sheets.explained(), run.sheets.writing():
             run.sheets.refresh()
-            if kind in ("submit", "withdraw"):
+            if kind in VERDICTS:
                 value = self._verdict(run, attempt, operator, kind)
             run.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
         run.sheets.refresh()
 
-    def _verdict(self, run: RunScores, attempt: Attempt, operator: str, kind: str) -> dict[str, Any]:
+    def _verdict(self, run: RunScores, attempt: Attempt, operator: str, kind: str) -> Judgement:
         sheet = run.sheets.of(attempt.ticket, operator)
         if kind == "withdraw":
             last = sheet.verdicts[-1]
-            taken_back = {**last.trial, "valid": False, "score": None, "notes": "withdrawn by the operator"}
-            return {"trial": taken_back, "counts": last.counts}
+            taken_back = replace(last.trial, valid=False, score=None, notes="withdrawn by the operator")
+            return Judgement(trial_to_row(taken_back), last.counts)
         others = [s for s in self.about(attempt.ticket) if s.operator != operator]
         rated = attempt.judged is not None or any(s.stands and s.stands.counts for s in others)
-        return {"trial": trial_to_row(_trial(run, attempt, sheet)), "counts": attempt.way == "robot" or not rated}
+        trial = checked(_trial(run, attempt, sheet))
+        return Judgement(trial_to_row(trial), attempt.way == "robot" or not rated)
+
+    def _name_foreign_marks(self) -> None:
+        """Say which marks are not in their rubric, so that they do not count."""
+        for run, attempt in self._places.values():
+            for mark in (mark for sheet in run.sheets.about(attempt.ticket) for mark in sheet.marks):
+                try:
+                    check_rubric(attempt.task, mark.kind, mark.value)
+                except HoldfastError as error:
+                    run.sheets.set_aside(mark.row, error)
+
+
+def _told(attempt: Attempt, kind: str, value: Any) -> Any:
+    """What a page says, checked: a mark of the rubric, or an event without a value."""
+    if kind in (*VERDICTS, "undo"):
+        return checked_value("undo", value)
+    if kind not in MARKS:
+        raise unknown("mark", kind[:20], MARKS)
+    value = checked_value(kind, value)
+    check_rubric(attempt.task, kind, value)
+    return value
 
 
 def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
     """A finished sheet as an ordinary trial, scored by the rubric."""
     reason = sheet.said("invalid", "")
-    names = [m.name for m in attempt.task.milestones]
-    reached = tuple(sorted(sheet.milestones, key=names.index))
+    reached, penalties = counted(attempt.task, sheet)
     final = sheet.said("final", True)
     rollout = run.recording(attempt, sheet) if attempt.way == "robot" else None
     return Trial(
         task=attempt.task.name,
         stage=attempt.stage,
         milestones=reached,
-        penalties=sheet.penalties,
+        penalties=penalties,
         final=final,
         source="operator",
         notes="; ".join(filter(None, (f"invalid: {reason}" if reason else "", sheet.said("note", "")))),
         run=attempt.run.name,
         operator=sheet.operator,
-        times=sheet.times,
+        times={name: at for name, at in sheet.times.items() if name in reached},
         seconds=rollout.seconds if rollout else attempt.seconds or sheet.said("clock", 0.0),
-        score=None if reason else score(attempt.task, reached, sheet.penalties, final, by_operator=True),
+        score=None if reason else score(attempt.task, reached, penalties, final, by_operator=True),
         video=rollout.video if rollout else attempt.video,
         weights=(rollout.weights if rollout else "") or attempt.weights,
         normalization=(rollout.normalization if rollout else "") or attempt.normalization,
@@ -224,11 +250,9 @@ def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
 
 def _settle(run: RunScores, sheet: Sheet) -> None:
     """Write the trials of a sheet's verdicts; existing ones are not written again."""
-    verdicts = [verdict for verdict in sheet.verdicts if verdict.counts]
-    if not verdicts:
-        return
     before: int | None = None
-    with Trials(run.run.trials) as trials:
-        for verdict in verdicts:
-            trial = trial_from_row({**verdict.trial, "milestones": tuple(verdict.trial["milestones"])})
-            before = trials.add(replace(trial, when=verdict.when), supersedes=before)
+    for verdict in sheet.verdicts:
+        if verdict.trial.task not in run.run.names:
+            raise unknown("task of the run", verdict.trial.task, run.run.names)
+        if verdict.counts:
+            before = run.trials.add(replace(verdict.trial, when=verdict.when), supersedes=before)

@@ -11,16 +11,17 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_content
 from holdfast.core.records import Task, Trial
 from holdfast.runs.paths import RolloutPaths, is_evaluation_video
 from holdfast.runs.run import FinishedStage, Run
+from holdfast.runs.trials import trial_from_row
 
 PANEL = 320  # pixels at the right of a video of `holdfast evaluate` that show the rubric
 WAYS = ("robot", "video")
+_RECORDED = ("task", "stage", "seconds", "when", "policy", "normalization")  # what is read of a rollout.json
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,6 @@ class Attempt:
     judged: Trial | None = None
 
 
-@dataclass(frozen=True)
-class Rollout:
-    """A filmed attempt as `holdfast rollout` leaves it in `rollouts/NNNN`; it began at `when`."""
-
-    video: str
-    task: str
-    stage: int
-    seconds: float
-    when: float
-    weights: str
-    normalization: str
-
-
 class RunAttempts:
     """The attempts of one run. What can no longer change is read once."""
 
@@ -61,7 +49,7 @@ class RunAttempts:
         """Files are read when they are needed."""
         self.run = run
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
-        self._rollouts: dict[RolloutPaths, Rollout] = {}
+        self._rollouts: dict[RolloutPaths, Trial] = {}
 
     def ticket(self, *parts: object) -> str:
         """A name for an attempt that reveals nothing about it."""
@@ -100,7 +88,7 @@ class RunAttempts:
                 )
             yield self._slots[key]
 
-    def filmed(self, rollouts: Sequence[Rollout], trials: Sequence[Trial]) -> Iterator[Attempt]:
+    def filmed(self, rollouts: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[Attempt]:
         """Attempts with a video: rollouts, and trials of the twin that were filmed."""
         judged = {trial.video: trial for trial in trials if trial.video and trial.valid}
         for rollout in rollouts:
@@ -109,7 +97,7 @@ class RunAttempts:
             if trial.task in self.run.names and self.run.paths.find_video(trial.video):
                 yield self._attempt(trial, trial)
 
-    def _attempt(self, source: Rollout | Trial, judged: Trial | None) -> Attempt:
+    def _attempt(self, source: Trial, judged: Trial | None) -> Attempt:
         return Attempt(
             self.ticket("video", source.video),
             "video",
@@ -124,7 +112,7 @@ class RunAttempts:
             judged=judged,
         )
 
-    def rollouts(self) -> list[Rollout]:
+    def rollouts(self) -> list[Trial]:
         """The valid, complete rollouts of tasks and stages of the run."""
         cells = {(task.name, stage.number) for stage, task in self.cells}
         for files in self.run.paths.finished_rollouts():
@@ -134,23 +122,16 @@ class RunAttempts:
         return list(self._rollouts.values())
 
 
-def _rollout(files: RolloutPaths, run: Run) -> Rollout | None:
-    """A rollout, or None if it is not valid or still being written."""
+def _rollout(files: RolloutPaths, run: Run) -> Trial | None:
+    """A rollout as a trial without a score; None if it is not valid, not readable or still being written."""
     video = run.paths.relative(files.video)
     try:
-        content: dict[str, Any] = read_content(files.record)
-        if not content.get("valid", True) or not run.paths.find_video(video):
+        content = read_content(files.record)
+        if not isinstance(content, dict) or not content.get("valid", True) or not run.paths.find_video(video):
             return None
-        return Rollout(
-            video,
-            str(content["task"]),
-            int(content["stage"]),
-            float(content.get("seconds") or 0.0),
-            float(content.get("when") or 0.0),
-            str(content.get("policy") or ""),
-            str(content.get("normalization") or ""),
-        )
-    except (HoldfastError, ValueError, KeyError, TypeError, AttributeError):
+        said = {name: content[name] for name in _RECORDED if content.get(name) is not None}
+        return trial_from_row({**said, "milestones": [], "video": video})
+    except HoldfastError:
         return None
 
 

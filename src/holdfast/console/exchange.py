@@ -1,7 +1,8 @@
 """Trials as CSV, for spreadsheets and for scores that were taken on paper.
 
 A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. Export, import and export again give the
-same file; trials that exist already are not added twice.
+same file; trials that exist already are not added twice. Text that a spreadsheet would take for a formula gets a `'` in
+front, which import takes away again.
 """
 
 from __future__ import annotations
@@ -9,43 +10,47 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
-from holdfast.runs.trials import Trials, trial_from_row, trial_to_row
+from holdfast.runs.trials import Trials, checked, trial_from_row, trial_to_row
 
 COLUMNS = (
     "run", "task", "stage", "when", "source", "operator", "seed", "level", "milestones", "penalties", "final", "valid",
     "score", "seconds", "times", "notes", "video", "policy", "normalization",
 )  # fmt: skip
 _NEEDED = ("task", "stage", "when", "milestones")
+# What spreadsheets take for a formula, also in full width, and what already has quotes in front, so that reading is the
+# exact inverse of writing. A space in front would be lost when it is read.
+_FORMULA = re.compile(r"'*[=+\-@\s＝＋－＠]")
 
 
 def export(runs: Sequence[Run], path: Path) -> int:
     """Write the current trials of these runs in the order in which they were added; return their number."""
     _named(runs)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    count = 0
+    rows: list[list[str]] = []
     for run in runs:
         with Trials(run.trials) as trials:
-            found = trials.all()
-        rows = [trial_to_row(trial) | {"run": run.name} for trial in found]
-        writer.writerows([_text(row[name]) for name in COLUMNS] for row in rows)
-        count += len(found)
+            found = [trial_to_row(trial) | {"run": run.name} for trial in trials.all()]
+        rows += ([_field(row[name]) for name in COLUMNS] for row in found)
+    bare = any("\r" in field for row in rows for field in row)  # csv would not quote it
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+    writer.writerows([COLUMNS, *rows])
     try:
         path.write_text(text.getvalue(), encoding="utf-8", newline="")
     except OSError as error:
         raise HoldfastError(f"{path} cannot be written: {error.strerror}.") from None
-    return count
+    return len(rows)
 
 
 def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
@@ -55,11 +60,7 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
     new = 0
     for name, run in by_name.items():
         with Trials(run.trials) as trials:
-            before = len(trials.all())
-            for trial in found:
-                if trial.run == name:
-                    trials.add(trial)
-            new += len(trials.all()) - before
+            new += trials.extend(trial for trial in found if trial.run == name)
     return len(found), new
 
 
@@ -71,14 +72,13 @@ def _named(runs: Sequence[Run]) -> dict[str, Run]:
 
 
 def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
+    reader = csv.reader(io.StringIO(outside.read_text(path), newline=""))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            _check_header(header, path, len(runs) > 1)
-            rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise HoldfastError(f"{path} cannot be read as CSV in UTF-8: {error}.") from None
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, path, len(runs) > 1)
+        rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise HoldfastError(f"{path}, line {reader.line_num}: not valid CSV, {error}.") from None
     return [_trial(runs, path, line, header, row) for line, row in rows]
 
 
@@ -104,11 +104,14 @@ class _FieldError(Exception):
 def _trial(runs: dict[str, Run], path: Path, line: int, header: list[str], row: list[str]) -> Trial:
     if len(row) != len(header):
         raise HoldfastError(f"{path}, line {line}: {len(row)} fields for {len(header)} columns.")
-    content = {name: field.strip() for name, field in zip(header, row, strict=True) if field.strip()}
+    content = {name: _plain(name, field) for name, field in zip(header, row, strict=True) if field.strip()}
     try:
-        return _checked(_run(runs, content.pop("run", "")), {name: _value(name, content[name]) for name in content})
+        values = {name: _value(name, text) for name, text in content.items() if name != "run"}
+        return checked(_trial_of(_run(runs, content.get("run", "")), values))
     except _FieldError as error:
         raise HoldfastError(f"{path}, line {line}, column {error.column!r}: {error}") from None
+    except HoldfastError as error:
+        raise HoldfastError(f"{path}, line {line}: {error}") from None
 
 
 def _run(runs: dict[str, Run], name: str) -> Run:
@@ -126,7 +129,7 @@ def _value(column: str, text: str) -> Any:
         raise _FieldError(column, error) from None
 
 
-def _checked(run: Run, values: dict[str, Any]) -> Trial:
+def _trial_of(run: Run, values: dict[str, Any]) -> Trial:
     """The trial of a row, checked by the console's rules. Empty fields get their defaults."""
     if values.get("task") not in run.names:
         raise _FieldError("task", unknown("task of the run", values.get("task", ""), run.names))
@@ -135,7 +138,7 @@ def _checked(run: Run, values: dict[str, Any]) -> Trial:
         raise _FieldError("stage", unknown("finished stage", values.get("stage", ""), finished))
     if not values.get("when"):
         raise _FieldError("when", "a trial is identified by its time; give Unix seconds or 2026-11-15T16:10:02.")
-    trial = trial_from_row({"milestones": (), "source": "operator", **values, "run": run.name})
+    trial = trial_from_row({"milestones": [], "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
         raise _FieldError("operator", "the operator's name is missing.")
     score = _score(run.tasks[run.names.index(trial.task)], trial)
@@ -160,6 +163,18 @@ def _score(task: Task, trial: Trial) -> float:
         raise _FieldError("penalties", error) from None
 
 
+def _field(value: Any) -> str:
+    """A value as a field. Numbers stay as they are; all else must not look like a formula."""
+    text = _text(value)
+    return f"'{text}" if not isinstance(value, int | float) and _FORMULA.match(text) else text
+
+
+def _plain(column: str, field: str) -> str:
+    """A field without surrounding space, except after notes, and without the `'` before what looks like a formula."""
+    text = field.lstrip() if column == "notes" else field.strip()
+    return text[1:] if text.startswith("'") and _FORMULA.match(text, 1) else text
+
+
 def _text(value: Any) -> str:
     if value is None:
         return ""
@@ -180,8 +195,8 @@ def _finite(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"must be a whole number from 0, got {text!r}.")
+    if not text.isdecimal() or len(text) > 19:
+        raise ValueError(f"must be a whole number from 0 of at most 19 digits, got {text[:40]!r}.")
     return int(text)
 
 
@@ -196,11 +211,15 @@ def _time(text: str) -> float:
     try:
         return _finite(text)
     except ValueError:
+        pass
+    try:
         return datetime.fromisoformat(text).timestamp()
+    except OverflowError:  # before the years that computers count
+        raise ValueError(f"must be Unix seconds or a time since 1970, got {text[:40]!r}.") from None
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
+def _list(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
 
 
 def _counts(kind: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.console.attempts import Attempt, Rollout, RunAttempts
+from holdfast.console.attempts import Attempt, RunAttempts
 from holdfast.console.sheets import Sheet, Sheets
 from holdfast.core.files import write_text
 from holdfast.core.records import Task, Trial
@@ -17,20 +17,25 @@ FRESH = 2.0  # seconds for which a picture counts as live
 
 
 class RunScores:
-    """A run and its score sheets."""
+    """A run, its score sheets and its trials."""
 
     def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
         """Open the run's sheets; `target` is the number of trials per cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
         self._found = RunAttempts(run)
         self.sheets = Sheets(run.paths.sheets, clock)
+        self.trials = Trials(run.trials)
         self._slots: dict[str, Attempt] = {}
+
+    def close(self) -> None:
+        """Close its files."""
+        self.sheets.close()
+        self.trials.close()
 
     def attempts(self) -> Iterator[Attempt]:
         """Attempts to run on the robot (slots), and videos that belong to none of them."""
         self.sheets.refresh()
-        with Trials(self.run.trials) as file:
-            trials = file.all()
+        trials = self.trials.all()
         cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._found.cells}
         self._slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
         rollouts = self._found.rollouts()
@@ -41,7 +46,7 @@ class RunScores:
             waiting = [a for a in filmed if (a.stage, a.task.name) == (stage, task) and not a.judged]
             yield from self._needed(slots, len(waiting) + self._elsewhere(slots, trials))
 
-    def recording(self, attempt: Attempt, sheet: Sheet) -> Rollout | None:
+    def recording(self, attempt: Attempt, sheet: Sheet) -> Trial | None:
         """The newest rollout of the attempt's cell that was filmed while the sheet was open."""
         found = [r for r in self._found.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
         return max(found, key=lambda rollout: rollout.when, default=None)
@@ -71,7 +76,7 @@ class RunScores:
 
     def _invalid(self, slot: Attempt) -> bool:
         verdicts = [sheet.stands for sheet in self.sheets.about(slot.ticket)]
-        return any(verdict and not verdict.trial["valid"] for verdict in verdicts)
+        return any(verdict and not verdict.trial.valid for verdict in verdicts)
 
     def _elsewhere(self, slots: Sequence[Attempt], trials: Sequence[Trial]) -> int:
         """The number of valid trials of operators from videos or from a CSV file."""
@@ -87,14 +92,14 @@ class RunScores:
         others = [slot for slot in slots if slot not in begun]
         return begun + others[: max(0, len(others) - spare)]
 
-    def _claimed(self, rollouts: Sequence[Rollout]) -> set[str]:
+    def _claimed(self, rollouts: Sequence[Trial]) -> set[str]:
         """Videos of attempts that were scored live, before the video was written."""
         sheets = [(slot, sheet) for slot in self._slots.values() for sheet in self.sheets.about(slot.ticket)]
         scored = [(slot, sheet.opened, sheet.stands.when) for slot, sheet in sheets if sheet.stands]
         return {r.video for r in rollouts if any(self._during(r, *entry) for entry in scored)}
 
     @staticmethod
-    def _during(rollout: Rollout, attempt: Attempt, start: float, end: float) -> bool:
+    def _during(rollout: Trial, attempt: Attempt, start: float, end: float) -> bool:
         same = (rollout.task, rollout.stage) == (attempt.task.name, attempt.stage)
         return same and rollout.when + rollout.seconds >= start and rollout.when <= end
 

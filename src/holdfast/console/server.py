@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,10 @@ from pathlib import Path
 import uvicorn
 
 from holdfast.console.app import create_app
+from holdfast.console.assignments import Assignments
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.web import is_local
 from holdfast.runs.run import Run
 
 _SHORTEST = 16  # characters of a token
@@ -25,6 +27,7 @@ def serve(runs: Sequence[Run], target: int, operator: str, host: str, port: int,
             f"--host {host} lets other machines in, so it needs a token. Make one with "
             '`python -c "import secrets; print(secrets.token_hex())" > token` and add --token-file token.'
         )
+    Assignments(runs, target).close()  # what is wrong with the runs' files is an error of the command
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)
@@ -36,24 +39,14 @@ def serve(runs: Sequence[Run], target: int, operator: str, host: str, port: int,
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
     print(f"Scoring at {address} (Ctrl-C stops it; every tick is already on disk)", flush=True)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2))
+    config = uvicorn.Config(app, ws="none", log_level="error", access_log=False, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
     server.run(sockets=[listening])
-
-
-def is_local(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_token(file: Path) -> str:
     """The token in a file."""
-    try:
-        token = file.read_text().strip()
-    except OSError as error:
-        raise HoldfastError(f"--token-file {file} cannot be read: {error.strerror}.") from None
+    token = outside.read_text(file).strip()
     if len(token) < _SHORTEST or not token.isascii() or not token.isalnum():
         raise HoldfastError(
             f"The token in {file} must be at least {_SHORTEST} letters and digits. Make one with "

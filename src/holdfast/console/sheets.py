@@ -1,24 +1,73 @@
 """Score sheets as a list of events: every tick is written at once, and no event is ever changed.
 
 A sheet is one operator's record of one attempt. Its state is a fold over its events, so a page that is reloaded after a
-crash of the server or the tablet shows exactly the same sheet. Undo and withdrawal are further events.
+crash of the server or the tablet shows exactly the same sheet. Undo and withdrawal are further events. Events pass one
+check before they are written and when they are read; a row that does not pass is set aside and named.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any
 
+from pydantic import Field, StringConstraints
+
+from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Task
+from holdfast.core.json_records import from_json, to_json
+from holdfast.core.records import Task, Trial
+from holdfast.runs.trials import trial_from_row
 
-MARKS = ("milestone", "penalty", "final", "invalid", "note", "clock")
-_LONGEST = 2000  # characters of a note
+type Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16,64}$")]
+type Ticket = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+type Operator = Annotated[  # a name without control characters
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+]
+type Text = Annotated[str, StringConstraints(max_length=2000)]
+type Seconds = Annotated[float, Field(ge=0, lt=1e6)]
+type Count = Annotated[int, Field(ge=0, lt=1e6)]
+type UnixTime = Annotated[float, Field(ge=0, lt=1e11)]
+
+
+@dataclass(frozen=True)
+class MilestoneMark:
+    """A milestone ticked or unticked, `at` seconds from the start."""
+
+    name: Text
+    on: bool
+    at: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class PenaltyMark:
+    """How often a penalty is given."""
+
+    name: Text
+    count: Count
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a submission or withdrawal stores: a trial as its columns, which is written if it `counts`."""
+
+    trial: dict[str, Any]
+    counts: bool
+
+
+MARKS: dict[str, Any] = {
+    "milestone": MilestoneMark, "penalty": PenaltyMark, "final": bool, "invalid": Text, "note": Text, "clock": Seconds,
+}  # fmt: skip
+VERDICTS = ("submit", "withdraw")
+_VALUES = {
+    **MARKS, "open": NoneType, "release": NoneType, "undo": NoneType, "submit": Judgement, "withdraw": Judgement
+}  # fmt: skip
 _SCHEMA = """
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, ticket TEXT NOT NULL, operator TEXT NOT NULL,
@@ -34,18 +83,31 @@ _INSERT = (
 
 
 @dataclass(frozen=True)
+class Event:
+    """One event of a sheet; `value` is as its kind has it."""
+
+    key: Key
+    ticket: Ticket
+    operator: Operator
+    kind: str
+    value: Any
+    when: UnixTime
+
+
+@dataclass(frozen=True)
 class Mark:
-    """One tick that was not undone: its button and value."""
+    """One tick that was not undone: its button, its value, and its row in the file."""
 
     kind: str
     value: Any
+    row: int
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A submission or withdrawal of a sheet, with its trial; the trial is written if it `counts`."""
 
-    trial: dict[str, Any]
+    trial: Trial
     counts: bool
     withdrawn: bool
     when: float
@@ -63,20 +125,21 @@ class Sheet:
     marks: list[Mark] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
 
-    def take(self, kind: str, value: Any, when: float) -> None:
-        """Apply one event."""
-        self.touched = when
-        if kind == "open":
-            self.state, self.opened = "open", when
-        elif kind == "release":
+    def take(self, event: Event, row: int) -> None:
+        """Apply one event, or refuse it with an error and stay as it is."""
+        if event.kind == "open":
+            self.state, self.opened = "open", event.when
+        elif event.kind == "release":
             self.state = "released"
-        elif kind == "undo":
+        elif event.kind == "undo":
             del self.marks[-1:]
-        elif kind in ("submit", "withdraw"):
-            self.state = "submitted" if kind == "submit" else "open"
-            self.verdicts.append(Verdict(value["trial"], value["counts"], kind == "withdraw", when))
+        elif event.kind in VERDICTS:
+            trial, withdrawn = trial_from_row(event.value.trial), event.kind == "withdraw"
+            self.verdicts.append(Verdict(trial, event.value.counts, withdrawn, event.when))
+            self.state = "open" if withdrawn else "submitted"
         else:
-            self.marks.append(Mark(kind, value))
+            self.marks.append(Mark(event.kind, event.value, row))
+        self.touched = event.when
 
     @property
     def stands(self) -> Verdict | None:
@@ -86,25 +149,24 @@ class Sheet:
     @property
     def milestones(self) -> tuple[str, ...]:
         """Milestones ticked, in the order of their last tick."""
-        return tuple(name for name, mark in self._last("milestone").items() if mark["on"])
+        return tuple(name for name, mark in self._last("milestone").items() if mark.on)
 
     @property
     def times(self) -> dict[str, float]:
         """Seconds from the start at which milestones were ticked, if a clock or a video was running."""
-        marks = self._last("milestone")
-        return {name: mark["at"] for name, mark in marks.items() if mark["on"] and mark.get("at") is not None}
+        return {name: mark.at for name, mark in self._last("milestone").items() if mark.on and mark.at is not None}
 
     @property
     def penalties(self) -> dict[str, int]:
         """How often each penalty was given."""
-        return {name: mark["count"] for name, mark in self._last("penalty").items() if mark["count"]}
+        return {name: mark.count for name, mark in self._last("penalty").items() if mark.count}
 
     def said(self, kind: str, default: Any) -> Any:
         """The value of the last mark of a kind without names."""
         return next((mark.value for mark in reversed(self.marks) if mark.kind == kind), default)
 
-    def _last(self, kind: str) -> dict[str, dict[str, Any]]:
-        return {mark.value["name"]: mark.value for mark in self.marks if mark.kind == kind}
+    def _last(self, kind: str) -> dict[str, Any]:
+        return {mark.value.name: mark.value for mark in self.marks if mark.kind == kind}
 
 
 class Sheets(AppendOnlyFile):
@@ -123,8 +185,12 @@ class Sheets(AppendOnlyFile):
         with self.explained():
             rows = self.file.execute("SELECT * FROM events WHERE id > ? ORDER BY id", (self._seen,)).fetchall()
         for row in rows:
-            self.of(row["ticket"], row["operator"]).take(row["kind"], json.loads(row["value"]), row["when"])
             self._seen = row["id"]
+            try:
+                event = _read(row)
+                self.of(event.ticket, event.operator).take(event, self._seen)
+            except HoldfastError as error:
+                self.set_aside(self._seen, error)
 
     def of(self, ticket: str, operator: str) -> Sheet:
         """The sheet of an operator for an attempt; empty if there are no events yet."""
@@ -140,7 +206,11 @@ class Sheets(AppendOnlyFile):
 
     def add(self, key: str, ticket: str, operator: str, kind: str, value: Any) -> None:
         """Write an event inside `writing`; one with a known key was sent twice and is not written again."""
-        self.file.execute(_INSERT, (key, ticket, operator, kind, json.dumps(value), self._clock())).fetchall()
+        event = _checked({"key": key, "ticket": ticket, "operator": operator, "kind": kind, "value": to_json(value),
+                          "when": self._clock()})  # fmt: skip
+        stored = json.dumps(to_json(event.value))
+        row = (event.key, event.ticket, event.operator, event.kind, stored, event.when)
+        self.file.execute(_INSERT, row).fetchall()
 
     def known(self, key: str) -> bool:
         """Whether an event was written already."""
@@ -148,40 +218,39 @@ class Sheets(AppendOnlyFile):
             return self.file.execute("SELECT 1 FROM events WHERE key = ?", (key,)).fetchone() is not None
 
 
-def checked_mark(task: Task, kind: str, value: Any) -> Any:
-    """The value of a mark as it is stored; refuses names that are not in the rubric and values of the wrong type."""
-    if kind not in MARKS:
-        raise unknown("mark", kind, MARKS)
-    if kind == "milestone":
-        _named(value, kind, [m.name for m in task.milestones], "on", bool)
-        at = value.get("at")
-        _require(at is None or _seconds(at), "time of a milestone", at)
-        return {"name": value["name"], "on": value["on"], "at": at}
+def checked_value(kind: str, value: Any) -> Any:
+    """The value of an event as its kind has it."""
+    if kind not in _VALUES:
+        raise unknown("kind of event", kind[:20], _VALUES)
+    what = f"The value of {kind!r}"
+    return from_json(_VALUES[kind], outside.check(value, what), what)
+
+
+def check_rubric(task: Task, kind: str, value: Any) -> None:
+    """Refuse marks that are not in the task's rubric."""
+    if kind == "milestone" and value.name not in (names := [m.name for m in task.milestones]):
+        raise unknown("milestone", value.name[:80], names)
     if kind == "penalty":
-        _named(value, kind, [p.name for p in task.penalties], "count", int)
-        most = next(p.most for p in task.penalties if p.name == value["name"])
-        _require(0 <= value["count"] <= most, f"count of penalty {value['name']!r}, 0 to {most}", value["count"])
-        return {"name": value["name"], "count": value["count"]}
-    if kind == "final":
-        _require(type(value) is bool, "final condition, true or false", value)
-    elif kind == "clock":
-        _require(_seconds(value), "number of seconds", value)
-    else:
-        _require(isinstance(value, str) and len(value) <= _LONGEST, f"{kind} of at most {_LONGEST} characters", value)
-    return value
+        most = {penalty.name: penalty.most for penalty in task.penalties}
+        if value.name not in most:
+            raise unknown("penalty", value.name[:80], most)
+        if value.count > most[value.name]:
+            raise HoldfastError(f"Penalty {value.name!r} is given at most {most[value.name]} times, got {value.count}.")
 
 
-def _named(value: Any, word: str, names: list[str], key: str, kind: type) -> None:
-    _require(isinstance(value, dict) and isinstance(value.get("name"), str), word, value)
-    if value["name"] not in names:
-        raise unknown(word, value["name"], names)
-    _require(type(value.get(key)) is kind, f"{key!r} of a {word}", value.get(key))
+def counted(task: Task, sheet: Sheet) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The milestones and penalties of a sheet that are in the rubric, in its order."""
+    reached = tuple(milestone.name for milestone in task.milestones if milestone.name in sheet.milestones)
+    given = sheet.penalties
+    return reached, {penalty.name: given[penalty.name] for penalty in task.penalties if penalty.name in given}
 
 
-def _seconds(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e6
+def _checked(content: dict[str, Any]) -> Event:
+    event = from_json(Event, outside.check(content, "An event"), "An event")
+    return replace(event, value=checked_value(event.kind, event.value))
 
 
-def _require(fine: bool, what: str, got: Any) -> None:
-    if not fine:
-        raise HoldfastError(f"Not a valid {what}: {str(got)[:80]!r}.")
+def _read(row: sqlite3.Row) -> Event:
+    columns = {name: row[name] for name in ("key", "ticket", "operator", "kind", "when")}
+    value = outside.parse_json(row["value"], "Its value") if isinstance(row["value"], str) else row["value"]
+    return _checked({**columns, "value": value})

@@ -8,7 +8,8 @@ from typing import Any
 from holdfast.console.agreement import Pair, compare
 from holdfast.console.assignments import RESERVED, Assignments
 from holdfast.console.attempts import WAYS, Attempt
-from holdfast.console.sheets import Sheet
+from holdfast.console.sheets import Sheet, counted
+from holdfast.core.json_records import to_json
 from holdfast.rubric import awarded, score
 
 _RECENT = 12
@@ -36,12 +37,13 @@ def sheet_view(attempt: Attempt, sheet: Sheet) -> dict[str, Any]:
     """The marks that were not undone, and the score that the rubric gives them."""
     final = sheet.said("final", True)
     invalid = sheet.said("invalid", "")
+    reached, penalties = counted(attempt.task, sheet)
     return {
         "ticket": attempt.ticket,
         "state": sheet.state,
-        "marks": [{"kind": mark.kind, "value": mark.value} for mark in sheet.marks],
-        "awarded": list(awarded(attempt.task, sheet.milestones, final, by_operator=True)),
-        "score": None if invalid else score(attempt.task, sheet.milestones, sheet.penalties, final, by_operator=True),
+        "marks": [{"kind": mark.kind, "value": to_json(mark.value)} for mark in sheet.marks],
+        "awarded": list(awarded(attempt.task, reached, final, by_operator=True)),
+        "score": None if invalid else score(attempt.task, reached, penalties, final, by_operator=True),
     }
 
 
@@ -57,7 +59,7 @@ def progress_view(assignments: Assignments, operator: str) -> dict[str, Any]:
                 "way": assignments.find(sheet.ticket).way,
                 "number": number,
                 "title": assignments.find(sheet.ticket).task.title,
-                "score": sheet.verdicts[-1].trial["score"],
+                "score": sheet.verdicts[-1].trial.score,
                 "time": time.strftime("%H:%M", time.localtime(sheet.verdicts[-1].when)),
             }
             for number, sheet in list(enumerate(done, 1))[: -_RECENT - 1 : -1]

@@ -1,34 +1,44 @@
 """An append-only SQLite file: rows are added and never changed.
 
 It is in WAL mode with synchronous=FULL: once a write has returned, the row survives a kill and a power cut, and several
-processes may write. The schema's triggers refuse UPDATE and DELETE from any program.
+processes may write. The schema's triggers refuse UPDATE and DELETE from any program. A new file is put in place with
+its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_bytes
+from holdfast.core.locks import file_lock
 
 _PATIENCE = 60.0  # seconds to wait for another writer
+_SMALLEST = 512  # bytes of a database; SQLite takes less for an empty one
+_DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 
 class AppendOnlyFile:
     """The open file. `explained` turns SQLite's errors into HoldfastErrors; `writing` is one transaction."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
-        """Open the file, and create its tables if there are none."""
-        self._path, self._schema, self._known = path, schema, version
+        """Open the file, and create it if there is none."""
+        self._path = path
         with self.explained():
+            if self._is_new():
+                self._create(schema, version)
             # Autocommit: transactions are explicit, where they are needed.
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
-            self._begin()
-        self.file.row_factory = sqlite3.Row
+            self.file.row_factory = sqlite3.Row
+            self.file.text_factory = _decode
+            self._begin(version)
 
     def __enter__(self) -> Self:
         return self
@@ -58,41 +68,67 @@ class AppendOnlyFile:
         """Turn SQLite's errors into messages for the user."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
+            if getattr(error, "sqlite_errorname", "") in _DAMAGE:
+                raise self._damaged(str(error)) from error
             raise HoldfastError(
                 f"{self._path} cannot be used: {error}. Check that its folder exists and is writable and that the "
                 "disk is not full."
             ) from error
 
-    def _begin(self) -> None:
+    def set_aside(self, number: int, why: object) -> None:
+        """Say, once, that a row is not used. It stays in the file."""
+        _say_once(f"holdfast: {self._path}: row {number} is set aside and stays in the file. {why}")
+
+    def _is_new(self) -> bool:
+        """Whether there is no file yet. SQLite would take one that was cut for new, and delete the log beside it."""
+        log = self._path.with_name(f"{self._path.name}-wal")
+        has_log = log.exists()  # before the file: another process may create both at this moment
+        if self._path.exists():
+            size = self._path.stat().st_size
+            if size < _SMALLEST:
+                raise self._damaged(f"it has only {size} bytes")
+            return False
+        if has_log:
+            raise self._damaged(f"it is missing, but {log.name} is there")
+        return True
+
+    def _create(self, schema: str, version: int) -> None:
+        if not self._path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {self._path.parent}")
+        lock = self._path.with_name(f".{self._path.name}.lock")
+        with file_lock(lock), closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+            if not self._path.exists():  # else another process was faster
+                new.executescript(f"{schema}; PRAGMA user_version = {version}")
+                write_bytes(self._path, new.serialize())
+            lock.unlink(missing_ok=True)
+
+    def _begin(self, version: int) -> None:
+        found = int(self.file.execute("PRAGMA user_version").fetchone()[0])
+        if found == 0:
+            raise self._damaged("it has no tables")
+        if found > version:
+            raise HoldfastError(
+                f"{self._path} was written by a newer Holdfast (form {found}; this one reads {version}). Update it."
+            )
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
         self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
-        found = self._version()
-        if found == 0:
-            self._create()
-        elif found > self._known:
-            raise HoldfastError(
-                f"{self._path} was written by a newer Holdfast (form {found}; this one reads {self._known}). Update it."
-            )
 
-    def _create(self) -> None:
-        with self.writing():  # of two processes only one creates the tables
-            if self._version() == 0:
-                for statement in _statements(self._schema):
-                    self.file.execute(statement)
-                self.file.execute(f"PRAGMA user_version = {self._known}")
-
-    def _version(self) -> int:
-        return int(self.file.execute("PRAGMA user_version").fetchone()[0])
+    def _damaged(self, what: str) -> HoldfastError:
+        name = self._path.name
+        return HoldfastError(
+            f"{self._path} is damaged: {what}. Restore it from a backup. To start over, move it away together with "
+            f"{name}-wal and {name}-shm; `sqlite3 {name} .recover` may find rows in them."
+        )
 
 
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one by one: `executescript` would end the transaction it runs in."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def _decode(text: bytes) -> str:
+    """Any bytes as text, so that a row that is not UTF-8 can be read and set aside."""
+    return text.decode(errors="surrogateescape")
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(text.encode(errors="replace").decode(), file=sys.stderr)

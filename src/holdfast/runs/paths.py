@@ -175,8 +175,11 @@ class RunPaths:
     def find_video(self, video: str, kinds: Container[str] = (".mp4",)) -> Path | None:
         """The file of a trial's video if it exists, has one of these suffixes, and is inside the run's folder."""
         root = self.root.resolve()
-        file = (root / video).resolve()
-        return file if file.is_relative_to(root) and file.suffix.lower() in kinds and file.is_file() else None
+        try:
+            file = (root / video).resolve()
+            return file if file.is_relative_to(root) and file.suffix.lower() in kinds and file.is_file() else None
+        except (OSError, ValueError):  # no name that a file can have
+            return None
 
     def relative(self, file: Path) -> str:
         """A file's path as trials store it, relative to the run."""

@@ -1,7 +1,8 @@
 """All trials of a run in one append-only SQLite file.
 
 Several evaluations and an operator's console may write at the same time. At about one trial a second, waiting for the
-disk costs nothing. A correction is a new row that supersedes an old one; both stay in the file.
+disk costs nothing. A correction is a new row that supersedes an old one; both stay in the file. Every field is checked
+before a trial is written; a row that is not a trial, however it came there, is set aside and named.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Matrix, Trial, TrialProtocol
+from holdfast.core.json_records import from_json, to_json
+from holdfast.core.records import Matrix, Trial
 
 VERSION = 1
+_LONGEST = 10_000  # characters of a text
+_LARGEST = 2**63 - 1  # number in SQLite
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
 # On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
 # the first evaluated runs, whose trials can still be read and compared.
 _COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
-_PROTOCOL = re.compile(r"(rolled out, )?horizon (\d+)(?:, asked (\d+) ahead)?(?:; (.*))?", re.DOTALL)
+_PROTOCOL = re.compile(r"(rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?(?:; (.*))?", re.DOTALL)
 _SCHEMA = """
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
@@ -61,6 +66,7 @@ class Trials(AppendOnlyFile):
     def __init__(self, path: Path) -> None:
         """Open the file, and create it if there is none."""
         super().__init__(path, _SCHEMA, VERSION)
+        self._trials: dict[int, Trial | None] = {}  # by row, which never changes; None where it is set aside
 
     def add(self, trial: Trial, supersedes: int | None = None) -> int:
         """Write a trial and return its number; one that exists already keeps its number and is not written again.
@@ -71,33 +77,54 @@ class Trials(AppendOnlyFile):
             trial: The trial. Without a time it gets the current one.
             supersedes: Number of the trial that this one corrects.
         """
-        if trial.valid and trial.score is None:
-            raise HoldfastError(
-                f"A trial of {trial.task!r} has no score. Score it with its rubric, or mark it not valid."
-            )
+        trial = checked(trial)
+        with self.explained(), self.writing():
+            return self._add(trial, supersedes)
+
+    def extend(self, trials: Iterable[Trial]) -> int:
+        """Write trials, all or none; return how many are new."""
+        found = [checked(trial) for trial in trials]
+        with self.explained(), self.writing():
+            before = self.file.total_changes
+            for trial in found:
+                self._add(trial, None)
+            return self.file.total_changes - before
+
+    def _add(self, trial: Trial, supersedes: int | None) -> int:
+        """Write a checked trial inside `writing`."""
+        judged = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
+        same = self.file.execute(_SAME_TIME, judged).fetchone() if trial.seed is None else None
+        if same:
+            return int(same[0])
         values = [_stored(name, value) for name, value in trial_to_row(trial).items()]
         values[_COLUMNS.index("when")] = trial.when or time.time()
-        with self.explained(), self.writing():
-            judged = (trial.task, trial.stage, trial.source, trial.operator, trial.when, supersedes)
-            same = self.file.execute(_SAME_TIME, judged).fetchone() if trial.seed is None else None
-            if same:
-                return int(same[0])
-            written = self.file.execute(_INSERT, [*values, supersedes]).fetchall()
-            if written:
-                return int(written[0][0])
-            if supersedes is not None:
-                raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
-            key = (trial.task, trial.stage, trial.seed, trial.source, trial.weights)
-            return int(self.file.execute(_SAME_SEED, key).fetchone()[0])
+        written = self.file.execute(_INSERT, [*values, supersedes]).fetchall()
+        if written:
+            return int(written[0][0])
+        if supersedes is not None:
+            raise HoldfastError(f"Trial {supersedes} was corrected already. Correct the correction.")
+        key = (trial.task, trial.stage, trial.seed, trial.source, trial.weights)
+        return int(self.file.execute(_SAME_SEED, key).fetchone()[0])
 
     def numbered(self, task: str | None = None, stage: int | None = None) -> dict[int, Trial]:
         """The current trials by number, with corrections in place of what they correct."""
-        query = "SELECT * FROM trials t WHERE NOT EXISTS (SELECT 1 FROM trials c WHERE c.supersedes = t.id)"
+        query = "SELECT t.id FROM trials t WHERE NOT EXISTS (SELECT 1 FROM trials c WHERE c.supersedes = t.id)"
         wanted = {name: value for name, value in (("task", task), ("stage", stage)) if value is not None}
         query += "".join(f" AND t.{name} = ?" for name in wanted)
         with self.explained():
-            rows = self.file.execute(f"{query} ORDER BY t.id", tuple(wanted.values())).fetchall()
-        return {row["id"]: trial_from_row({name: _read(name, row[name]) for name in _COLUMNS}) for row in rows}
+            numbers = [row["id"] for row in self.file.execute(f"{query} ORDER BY t.id", tuple(wanted.values()))]
+            found = {number: self._trial(number) for number in numbers}
+        return {number: trial for number, trial in found.items() if trial}
+
+    def _trial(self, number: int) -> Trial | None:
+        if number not in self._trials:
+            row = self.file.execute("SELECT * FROM trials WHERE id = ?", (number,)).fetchone()
+            try:
+                self._trials[number] = trial_from_row({name: _loaded(name, row[name]) for name in _COLUMNS})
+            except HoldfastError as error:
+                self._trials[number] = None
+                self.set_aside(number, error)
+        return self._trials[number]
 
     def all(self, task: str | None = None, stage: int | None = None) -> list[Trial]:
         """The current trials, in the order in which they were written."""
@@ -129,25 +156,53 @@ def trial_to_row(trial: Trial) -> dict[str, Any]:
 
 
 def trial_from_row(row: dict[str, Any]) -> Trial:
-    """Inverse of `trial_to_row`; missing columns get their default values."""
+    """Inverse of `trial_to_row`, but lists are lists; checks every value. Missing columns get their defaults."""
     values = dict(row)
     if "policy" in values:
         values["weights"] = values.pop("policy")
-    found = _PROTOCOL.fullmatch(values.get("notes", ""))
+    found = _PROTOCOL.fullmatch(str(values.get("notes", "")))
     if found:
         limits, horizon, ahead, notes = found.groups()
-        values["protocol"] = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
+        values["protocol"] = {"horizon": int(horizon), "ahead": int(ahead or 0), "limits": bool(limits)}
         values["notes"] = notes or ""
-    return Trial(**values)
+    return _checked(values)
+
+
+def checked(trial: Trial) -> Trial:
+    """The trial, if it can be stored: every field has its type and range, and text is well-formed Unicode."""
+    if trial.valid and trial.score is None:
+        raise HoldfastError(f"A trial of {trial.task!r} has no score. Score it with its rubric, or mark it not valid.")
+    return _checked(to_json(trial))
+
+
+def _checked(values: dict[str, Any]) -> Trial:
+    trial = from_json(Trial, outside.check(values, "A trial"), "A trial")
+    for name, value in values.items():
+        if not _fits(value):
+            raise HoldfastError(
+                f"A trial cannot be used: {name} must be text of at most {_LONGEST} characters or numbers from 0 to "
+                f"{_LARGEST}, got {str(value)[:80]!r}."
+            )
+    if trial.score is not None and trial.score > 100:
+        raise HoldfastError(f"A trial cannot be used: its score must be from 0 to 100, got {trial.score:g}.")
+    return trial
+
+
+def _fits(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_fits(name) and _fits(item) for name, item in value.items())
+    if isinstance(value, list):
+        return all(map(_fits, value))
+    if isinstance(value, str):
+        return len(value) <= _LONGEST
+    return value is None or 0 <= value <= _LARGEST
 
 
 def _stored(name: str, value: Any) -> Any:
     return json.dumps(value) if name in _JSON else value
 
 
-def _read(name: str, value: Any) -> Any:
-    if name in _JSON:
-        value = json.loads(value)
-    if name in _FLAGS:
-        return bool(value)
-    return tuple(value) if name == "milestones" else value
+def _loaded(name: str, value: Any) -> Any:
+    if name in _JSON and isinstance(value, str):
+        return outside.parse_json(value, f"Its {name}")
+    return bool(value) if name in _FLAGS and value in (0, 1) else value

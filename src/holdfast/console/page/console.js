@@ -5,6 +5,8 @@
 const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const MARKS = ["milestone", "penalty", "final", "invalid", "note", "clock"];
 const LETTERS = "asdghjkl";
+/** What was typed. A field that is full may hold half of an emoji, which is not text and would be refused. */
+const typed = (id) => $(id).value.trim().replace(/\p{Surrogate}/gu, "");
 
 let operator = "", tab = "", attempt = null, progress = null, armed = false;
 let offline = false, sending = false, asking = false;
@@ -16,7 +18,7 @@ async function call(path, body) {
   const answer = await fetch(path, { ...(body && sent), signal: AbortSignal.timeout(8000) });
   if (answer.status === 401) throw new Error("The server needs its token: open the address that it printed.");
   const content = await answer.json();
-  if (answer.status === 422) return { refused: content.message ?? "The server does not understand this page. Load it again." };
+  if ([413, 422].includes(answer.status)) return { refused: content.message ?? "The server does not understand this page. Load it again." };
   if (!answer.ok) throw new Error(content.message);
   return content;
 }
@@ -147,7 +149,7 @@ function save() {
   push("submit", null, ticket);
 }
 function keepNote() {
-  const text = $("note").value.trim();
+  const text = typed("note");
   if (attempt && text !== (last("note") ?? "")) push("note", text);
 }
 
@@ -178,13 +180,13 @@ $("nevermind").onclick = () => askReason(false);
 $("note").onchange = keepNote;
 $("why").onsubmit = (event) => {
   event.preventDefault();
-  const reason = $("reason").value.trim() || "no reason given";
+  const reason = typed("reason") || "no reason given";
   askReason(false);
   push("invalid", reason);
 };
 $("sign").onsubmit = (event) => {
   event.preventDefault();
-  operator = $("name").value.trim();
+  operator = typed("name");
   if (!operator) return;
   kept.set("operator", operator);
   choose(tab);

@@ -1,0 +1,102 @@
+"""Append-only files: a damaged one is never taken for new, and a row that cannot be used stops nothing."""
+
+import sqlite3
+
+import pytest
+
+from holdfast.core.append_only import AppendOnlyFile
+from holdfast.core.errors import HoldfastError
+
+SCHEMA = """
+CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT NOT NULL);
+CREATE TRIGGER no_delete BEFORE DELETE ON notes BEGIN SELECT RAISE(ABORT, 'notes are never deleted'); END;
+"""
+
+
+class Notes(AppendOnlyFile):
+    def __init__(self, path):
+        super().__init__(path, SCHEMA, 1)
+
+    def add(self, *notes):
+        with self.explained(), self.writing():
+            self.file.executemany("INSERT INTO notes (note) VALUES (?)", [(note,) for note in notes])
+
+    def all(self):
+        with self.explained():
+            return [row["note"] for row in self.file.execute("SELECT note FROM notes ORDER BY id")]
+
+
+def write(path, count):
+    with Notes(path) as notes:
+        notes.add(*(f"{number:04d} " + "x" * 500 for number in range(count)))
+        return notes.all()
+
+
+def test_a_new_file_leaves_nothing_else_behind(tmp_path):
+    write(tmp_path / "notes.sqlite", 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.sqlite"]
+
+
+def test_a_kill_during_creation_is_no_damage(tmp_path):
+    (tmp_path / ".notes.sqlite.writing").write_bytes(b"half")
+    (tmp_path / ".notes.sqlite.lock").touch()
+    assert len(write(tmp_path / "notes.sqlite", 2)) == 2
+
+
+@pytest.mark.parametrize("cut", [0, 1, 60, 100, 4095, 4096, 5000, 8192, 12288])
+def test_a_file_that_was_cut_is_not_new(tmp_path, cut):
+    path = tmp_path / "notes.sqlite"
+    write(path, 40)
+    content = path.read_bytes()[:cut]
+    path.write_bytes(content)
+    with (
+        pytest.raises(HoldfastError, match=r"notes.sqlite is damaged: .*Restore it"),
+        Notes(path) as notes,
+    ):
+        notes.all()
+    assert path.read_bytes() == content
+
+
+def test_the_log_of_a_lost_file_is_kept(tmp_path):
+    path = tmp_path / "notes.sqlite"
+    with Notes(path) as notes:
+        notes.add("only in the log")
+        log = (tmp_path / "notes.sqlite-wal").read_bytes()
+        content = path.read_bytes()
+    for left in (None, b""):
+        path.unlink(missing_ok=True)
+        if left is not None:
+            path.write_bytes(left)
+        (tmp_path / "notes.sqlite-wal").write_bytes(log)
+        with pytest.raises(HoldfastError, match=r"damaged: it (is missing|has only 0 bytes)"):
+            Notes(path)
+        assert (tmp_path / "notes.sqlite-wal").read_bytes() == log
+    path.write_bytes(content)
+    with Notes(path) as notes:
+        assert notes.all() == ["only in the log"]
+
+
+def test_a_database_without_tables_is_not_filled(tmp_path):
+    sqlite3.connect(tmp_path / "notes.sqlite").execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(HoldfastError, match="no tables"):
+        Notes(tmp_path / "notes.sqlite")
+
+
+def test_text_that_is_not_utf8_can_be_read(tmp_path):
+    write(tmp_path / "notes.sqlite", 1)
+    with sqlite3.connect(tmp_path / "notes.sqlite") as file:
+        file.execute("INSERT INTO notes (note) VALUES (CAST(x'61ff62' AS TEXT))")
+    with Notes(tmp_path / "notes.sqlite") as notes:
+        assert notes.all()[1] == "a\udcffb"
+
+
+def test_a_row_is_set_aside_once(tmp_path, capsys):
+    with Notes(tmp_path / "notes.sqlite") as notes:
+        for _ in range(2):
+            notes.set_aside(7, "It is no note \ud800.")
+        notes.set_aside(8, "Nor this.")
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(": ", 2)[2] for line in said] == [
+        "row 7 is set aside and stays in the file. It is no note ?.",
+        "row 8 is set aside and stays in the file. Nor this.",
+    ]
