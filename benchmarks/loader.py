@@ -52,15 +52,15 @@ def record(root: Path, episodes: int, length: int) -> None:
     rng = np.random.default_rng(0)
     with dataset_writer(root, fps=FPS, names=NAMES, cameras=CAMERAS, height=480, width=640, robot="none") as dataset:
         for _ in range(episodes):
-            rooms = {camera: _room(rng) for camera in CAMERAS}
+            rooms = {camera: make_room(rng) for camera in CAMERAS}
             for t in range(length):
-                images = {camera: _look(room, t, rng) for camera, room in rooms.items()}
+                images = {camera: look(room, t, rng) for camera, room in rooms.items()}
                 numbers = np.sin(t / 30 + np.arange(14)).astype(np.float32)
                 add_patiently(dataset, frame(TASK.instruction, numbers, numbers, images))
             dataset.save_episode()
 
 
-def _room(rng: np.random.Generator) -> np.ndarray:
+def make_room(rng: np.random.Generator) -> np.ndarray:
     coarse = torch.from_numpy(rng.uniform(60, 190, (1, 3, 12, 16)).astype(np.float32))
     fine = torch.from_numpy(rng.normal(0, 8, (1, 3, 120, 160)).astype(np.float32))
     room = F.interpolate(coarse, (480, 640), mode="bicubic") + F.interpolate(fine, (480, 640), mode="bilinear")
@@ -71,7 +71,7 @@ def _room(rng: np.random.Generator) -> np.ndarray:
     return picture
 
 
-def _look(room: np.ndarray, t: int, rng: np.random.Generator) -> np.ndarray:
+def look(room: np.ndarray, t: int, rng: np.random.Generator) -> np.ndarray:
     picture = room.copy()
     x, y = int(260 + 220 * np.sin(t / 25)), int(190 + 150 * np.cos(t / 19))
     picture[y : y + 110, x : x + 70] = (210, 210, 215)

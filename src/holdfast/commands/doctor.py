@@ -6,14 +6,17 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.progress import progress_bar
 from holdfast.core.records import Mapping
 from holdfast.data.doctor.checks import Examination, examine
 from holdfast.data.doctor.findings import Expected, Finding, Summary
@@ -26,6 +29,9 @@ A TARGET is a LeRobot v3 dataset (a folder or a hub id), or a stream (a .toml fi
 {streams}). For a stream all datasets are examined, and more can be checked: which arms should
 move, how fast the robot can move, and whether all datasets agree.
 
+Every image is decoded, and every file is hashed and compared with what it was when Holdfast first saw it. That takes
+a while for long videos; --fast leaves it out.
+
 Kinds of faults:
 
   unreadable      files that are missing, damaged, empty, or of another version
@@ -37,6 +43,8 @@ Kinds of faults:
   camera-key      a camera stored under a key that policies do not read; a stream file can rename it
   wrong-fps       timestamps, videos and meta/info.json disagree about the frame rate
   video-frames    a video that lost frames, so that images and actions are out of step
+  damaged-images  images that the decoder cannot decode, or cannot decode without guessing
+  altered-file    a file with other bytes than when it was first seen, but the same size: damage, not editing
   uniform-camera, constant-camera
                   a camera that was covered, unplugged or frozen (a few images of three episodes are decoded)
   frozen-joint    a joint that never moves, though the task uses its arm; an episode in which nothing moves
@@ -69,6 +77,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("targets", metavar="TARGET", nargs="+", help="a dataset folder, a hub id, or a stream")
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a stream's dataset folders")
+    parser.add_argument("--fast", action="store_true", help="find neither damaged-images nor altered-file")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     args = parser.parse_args(argv)
 
@@ -79,7 +88,7 @@ def main(argv: list[str]) -> int:
     mappings = {dataset: expected.mapping for datasets in targets for dataset, expected in datasets}
     examinations: list[Examination] = []
     for datasets in targets:
-        for examination in _examine(datasets, console):
+        for examination in _examine(datasets, args.fast, console):
             examinations.append(examination)
             if not args.json:
                 _print(examination, mappings.get(examination.dataset), console)
@@ -112,14 +121,20 @@ def _datasets(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
     )
 
 
-def _examine(datasets: list[tuple[str, Expected]], console: Console) -> Iterator[Examination]:
+def _examine(datasets: list[tuple[str, Expected]], fast: bool, console: Console) -> Iterator[Examination]:
     """Examine datasets in order, each against the first that could be read."""
     first: Summary | None = None
     for dataset, expected in datasets:
-        with console.status(f"examining {escape(dataset)}"):
-            examination = examine(dataset, replace(expected, first=first))
+        with progress_bar(console) as bar:
+            task = bar.add_task(f"examining {escape(dataset)}", total=None, note="")
+            advance = partial(_advance, bar, task)
+            examination = examine(dataset, replace(expected, first=first), fast=fast, advance=advance)
         first = first or examination.summary
         yield examination
+
+
+def _advance(bar: Progress, task: TaskID, more: int, total: int) -> None:
+    bar.update(task, advance=more, total=total)
 
 
 def _print(examination: Examination, mapping: Mapping | None, console: Console) -> None:

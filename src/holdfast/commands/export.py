@@ -123,7 +123,7 @@ def _part(kept: Kept, entries: dict[str, StreamTask], embodiment: Embodiment | N
         source = apply(open_source(str(copy)), entry.mapping, embodiment)
         return EpisodeChoice(source, kept.places, origin, entry.task.instruction)
     source = apply(open_source(entry.dataset), entry.mapping, embodiment)
-    if source.fingerprint != kept.fingerprint:
+    if not source.matches(kept.fingerprint):
         raise HoldfastError(
             f"Dataset {entry.dataset} of task {kept.task!r} or its mapping has changed since the episodes were chosen."
         )

@@ -1,4 +1,4 @@
-"""Atomic writes of small files."""
+"""Atomic writes of small files, and the folder for what can be made again."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(path)
+
+
+def cache_folder() -> Path:
+    """The folder of everything that can be made again: $HOLDFAST_CACHE, or ~/.cache/holdfast/frames."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames").expanduser()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +32,10 @@ class Mapped(Source):
     stride: int  # every stride-th frame of the original is shown
     summed: tuple[str, ...]  # increments, summed between two shown frames
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """The original's fingerprint combined with the mapping."""
+    def _identity(self, files: str) -> str:
+        """Files and mapping together."""
         seen = [
-            self.original.fingerprint,
+            files,
             self.mapping.cameras,
             self.mapping.dimensions,
             self.action_names,

@@ -90,7 +90,7 @@ def _open(dataset: Path) -> Source:
 
 
 def _check_unseen(stage: FinishedStage, task: Task, source: Source) -> None:
-    if stage.checkpoint.datasets.get(task.name) == source.fingerprint:
+    if source.matches(stage.checkpoint.datasets.get(task.name, "")):
         raise HoldfastError(
             f"Stage {stage.number} was trained on {source.dataset}: it is not held out. Give other data."
         )

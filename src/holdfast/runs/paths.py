@@ -5,6 +5,7 @@ run.yaml            settings that decide the weights, and the tasks
 embodiment.json     the robot, with its SHA-256
 audit.jsonl         log of every dataset opened and every check
 frames.json         format of each task's cached frames
+data_files.json     each task's dataset as it was trained on, with a hash of every file
 stages/02-name/     metrics.jsonl, progress/step-*, checkpoint/ (see checkpoint.py)
 buffer/             copies of kept episodes (see replay/store.py)
 trials.sqlite       all trials
@@ -107,6 +108,11 @@ class RunPaths:
     def frame_formats(self) -> Path:
         """Format of the cached frames by task."""
         return self.root / "frames.json"
+
+    @property
+    def data_files(self) -> Path:
+        """The tasks' datasets, with a hash of every file."""
+        return self.root / "data_files.json"
 
     @property
     def trials(self) -> Path:

@@ -30,6 +30,7 @@ from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.schedule import shares
 from holdfast.replay.store import EpisodeStore
+from holdfast.runs.data_files import DataFiles, keep_data_files, read_data_files
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import NormConfig, TrainConfig
 from holdfast.train.distributed.ranks import Ranks
@@ -67,6 +68,10 @@ def open_stage(
     entries = [stream.tasks[i] for i in stage.learns]
     kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
     lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
+    trained = read_data_files(run.paths.data_files) if any(run.stage(stage).progress.glob("step-*")) else {}
+    for lesson in lessons:
+        if known := trained.get(lesson.task.name):
+            _check_unchanged(lesson, known.fingerprint, known)
     for entry in entries:
         if entry.mapping is not None:
             run.log.write("mapping", task=entry.task.name, dataset=entry.dataset, mapping=str(entry.mapping))
@@ -84,12 +89,24 @@ def open_kept(
         store.check(kept)
         entry = replace(entry, dataset=str(store.place(kept)))
     lesson = open_lesson(entry, config, embodiment, run)
-    if lesson.source.fingerprint != (kept.copy or kept.fingerprint):
-        raise HoldfastError(
-            f"Dataset {lesson.source.dataset} of task {kept.task!r} or its mapping has changed since its stage; the "
-            "kept episodes would be other demonstrations. Restore it, or start a new run with another --output."
-        )
+    known = None if kept.copy else read_data_files(run.paths.data_files).get(kept.task)
+    _check_unchanged(lesson, kept.copy or kept.fingerprint, known)
     return lesson
+
+
+def _check_unchanged(lesson: Lesson, recorded: str, known: DataFiles | None) -> None:
+    """Refuse data that the run has trained on and that is no longer the same; `known` are its files, if recorded."""
+    source = lesson.source
+    if not source.matches(recorded):
+        what = f": {known.differences(_hashes(source))}" if known else ""
+        raise HoldfastError(
+            f"Dataset {source.dataset} of task {lesson.task.name!r} or its mapping has changed since its stage{what}. "
+            "Training would go on with other demonstrations. Restore it, or start a new run with another --output."
+        )
+
+
+def _hashes(source: Source) -> dict[str, str]:
+    return {name: file.hash for name, file in source.hashes.items()}
 
 
 def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment | None, run: RunFolder) -> Lesson:
@@ -126,12 +143,15 @@ def read_from_cache(
 ) -> StageData:
     """Make a stage read only from the frame cache, including states and actions; missing caches are built now."""
     lessons, caches = [], []
-    for lesson in data.lessons:
+    for number, lesson in enumerate(data.lessons):
         spec = ranks.ask(partial(_plan_frames, run, lesson, resize, config))
         with ranks.leader_goes_first() as leads:
             cache = open_planned(lesson.source, spec, config, console, check=leads)
         if ranks.first:
             run.keep_frame_format(lesson.task.name, spec.format)
+            if number < data.learning:
+                known = DataFiles(lesson.source.fingerprint, _hashes(lesson.source))
+                keep_data_files(run.paths.data_files, lesson.task.name, known)
         lessons.append(replace(lesson, source=lesson.source.with_numbers(cache.state, cache.action)))
         caches.append(cache)
     return replace(data, lessons=tuple(lessons), caches=tuple(caches))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.files import cache_folder
 
 FORMATS = ("auto", "raw", "jpeg")
 
@@ -32,8 +33,7 @@ class CacheConfig:
     @property
     def folder(self) -> Path:
         """The folder of the caches."""
-        chosen = self.root or os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames"
-        return Path(chosen).expanduser()
+        return Path(self.root).expanduser() if self.root else cache_folder()
 
     @property
     def parallel(self) -> int:

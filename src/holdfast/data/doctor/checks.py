@@ -1,6 +1,6 @@
 """Finds faults in a dataset before training, and says what to do about each.
 
-A check is a function that takes one opened dataset and yields findings; `CHECKS` lists them all.
+A check is a function that takes one opened dataset and yields findings; `CHECKS` lists the quick ones.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, Summary, say_delete, say_dimensions, say_episodes
 from holdfast.data.doctor.pictures import blind_cameras, lost_frames
+from holdfast.data.doctor.whole import Advance, altered_files, damaged_images
 from holdfast.data.lerobot.source import Source, is_image, open_source
 from holdfast.data.lesson import pair
 from holdfast.data.mapping import apply
@@ -30,8 +32,13 @@ class Examination:
     findings: tuple[Finding, ...]
 
 
-def examine(dataset: str, expected: Expected | None = None) -> Examination:
-    """Open a dataset, whatever its state, and look for every kind of fault."""
+def examine(
+    dataset: str, expected: Expected | None = None, *, fast: bool = False, advance: Advance = lambda more, total: None
+) -> Examination:
+    """Open a dataset, whatever its state, and look for every kind of fault; if `fast`, without reading all of it.
+
+    `advance` is told how decoding goes on.
+    """
     expected = expected or Expected()
     try:
         raw = open_source(dataset, check_values=False)
@@ -43,7 +50,8 @@ def examine(dataset: str, expected: Expected | None = None) -> Examination:
         advice = "Correct this task's cameras, dimensions or fps in the stream file."
         return Examination(dataset, None, (Finding("error", dataset, "mapping", "stream file", str(error), advice),))
     findings: list[Finding] = []
-    for check in CHECKS:
+    whole = () if fast else (altered_files, partial(damaged_images, advance=advance))
+    for check in (*CHECKS, *whole):
         try:
             with np.errstate(invalid="ignore", divide="ignore"):  # NaN has its own check; the others ignore it
                 findings.extend(check(source, expected))

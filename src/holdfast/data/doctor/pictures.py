@@ -52,7 +52,8 @@ def lost_frames(source: Source, expected: Expected) -> Iterator[Finding]:
                 advice = f"Images and actions are out of step. {say_delete(source, wrong)}"
                 where = f"{camera.key}, {say_episodes(wrong)}"
                 yield Finding("error", source.dataset, "video-frames", where, detail, advice)
-            yield from _wrong_files(source, camera)
+            for path, episodes in source.videos(camera).items():
+                yield from wrong_index(source, camera, path, episodes)
 
 
 def _wrong_episodes(source: Source, camera: Camera) -> dict[int, tuple[int, int]]:
@@ -62,28 +63,23 @@ def _wrong_episodes(source: Source, camera: Camera) -> dict[int, tuple[int, int]
     return {e: (int(shown[e]), rows[e]) for e in range(len(rows)) if shown[e] != rows[e]}
 
 
-def _wrong_files(source: Source, camera: Camera) -> Iterator[Finding]:
-    needed: dict[Path, float] = {}
-    for episode, seconds in enumerate(source.episodes[f"videos/{camera.key}/to_timestamp"]):
-        path = source.video_path(camera, episode)
-        needed[path] = max(needed.get(path, 0), seconds)
-    for path, seconds in needed.items():
-        where = f"{camera.key}, {path.relative_to(source.root)}"
-        try:
-            frames, rate = _count(path)
-        except (av.FFmpegError, IndexError) as error:
-            yield Finding(
-                "error", source.dataset, "unreadable", where, f"Not a video: {error}.", FAULTS["unreadable"][2]
-            )
-            continue
-        if frames != round(seconds * source.fps):
-            detail = f"The file holds {frames} frames, its episodes need {round(seconds * source.fps)}."
-            advice = "Images and actions are out of step. Fetch the file again, or record its episodes again."
-            yield Finding("error", source.dataset, "video-frames", where, detail, advice)
-        if frames > 1 and abs(rate / source.fps - 1) > 0.01:
-            detail = f"The video runs at {rate:.4g} frames per second, info.json says {source.fps:g}."
-            advice = "Correct fps in meta/info.json if that is wrong; else encode the video again, frame by frame."
-            yield Finding("error", source.dataset, "wrong-fps", where, detail, advice)
+def wrong_index(source: Source, camera: Camera, path: Path, episodes: list[int]) -> Iterator[Finding]:
+    """Compare the index of a video file with what its episodes need."""
+    seconds = max(source.episodes[f"videos/{camera.key}/to_timestamp"][episode] for episode in episodes)
+    where = f"{camera.key}, {path.relative_to(source.root)}"
+    try:
+        frames, rate = _count(path)
+    except (av.FFmpegError, IndexError) as error:
+        yield Finding("error", source.dataset, "unreadable", where, f"Not a video: {error}.", FAULTS["unreadable"][2])
+        return
+    if frames != round(seconds * source.fps):
+        detail = f"The file holds {frames} frames, its episodes need {round(seconds * source.fps)}."
+        advice = "Images and actions are out of step. Fetch the file again, or record its episodes again."
+        yield Finding("error", source.dataset, "video-frames", where, detail, advice)
+    if frames > 1 and abs(rate / source.fps - 1) > 0.01:
+        detail = f"The video runs at {rate:.4g} frames per second, info.json says {source.fps:g}."
+        advice = "Correct fps in meta/info.json if that is wrong; else encode the video again, frame by frame."
+        yield Finding("error", source.dataset, "wrong-fps", where, detail, advice)
 
 
 def _count(path: Path) -> tuple[int, float]:

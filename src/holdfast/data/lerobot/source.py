@@ -5,7 +5,6 @@ Tables and videos are read directly from the documented layout, because importin
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.fingerprint import FileHash, fingerprint, hash_files, partial_fingerprint
 from holdfast.data.lerobot.folder import (
     ACTION,
     IMAGES,
@@ -35,7 +35,7 @@ from holdfast.data.lerobot.folder import (
 if TYPE_CHECKING:
     import torch
 
-_ENDS = 2**16  # bytes at the start and end of a video that enter the fingerprint
+_TABLES = (".json", ".parquet")
 
 type Opened = Callable[[str, Path], None]  # called with a dataset's name and folder
 
@@ -79,13 +79,25 @@ class Source:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the dataset's contents."""
-        return fingerprint(self.root)
+        """The identity of the data as it is shown: of its files and, if there is one, of its mapping."""
+        return self._identity(fingerprint(self.hashes))
+
+    @cached_property
+    def hashes(self) -> dict[str, FileHash]:
+        """A hash of every file on disk that decides a frame or a value, by the file's path in the dataset."""
+        return hash_files(self.root, self.raw.files)
+
+    def matches(self, recorded: str) -> bool:
+        """Whether this is the data whose fingerprint was recorded, be it by an older version."""
+        return recorded == self.fingerprint or recorded == self._identity(partial_fingerprint(self.root))
+
+    def _identity(self, files: str) -> str:
+        return files
 
     def with_numbers(self, state: np.ndarray, action: np.ndarray) -> Self:
-        """The same dataset with state and action from elsewhere. Its fingerprint is not recomputed."""
+        """The same dataset with state and action from elsewhere. Its files are not hashed again."""
         other = replace(self, state=state, action=action)
-        other.__dict__["fingerprint"] = self.fingerprint
+        other.__dict__["hashes"] = self.hashes
         return other
 
     @property
@@ -134,6 +146,20 @@ class Source:
             chunk_index=self.episodes[f"videos/{camera.key}/chunk_index"][episode],
             file_index=self.episodes[f"videos/{camera.key}/file_index"][episode],
         )
+
+    def videos(self, camera: Camera) -> dict[Path, list[int]]:
+        """Every video file of a camera with the episodes it holds."""
+        found: dict[Path, list[int]] = {}
+        for episode in range(len(self.starts)):
+            found.setdefault(self.video_path(camera, episode), []).append(episode)
+        return found
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that decides a frame or a value."""
+        tables = [p for folder in ("meta", "data") for p in (self.root / folder).rglob("*") if p.suffix in _TABLES]
+        videos = [path for camera in self.cameras if camera.kind == "video" for path in self.videos(camera)]
+        return sorted(path for path in {*tables, *videos} if path.is_file())
 
     def _png(self, camera: Camera, frames: np.ndarray) -> list[bytes]:
         if camera.key not in self._png_columns:
@@ -199,25 +225,6 @@ def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str
     return state or invented, action_names, tuple(places)
 
 
-def fingerprint(root: Path) -> str:
-    """SHA-256 over a dataset's tables, byte for byte, and its videos' names, sizes and both ends.
-
-    An MP4 lists the size of every frame at its start or end, so a re-encoded video differs there.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*") if p.is_file() and p.suffix in (".json", ".parquet", ".mp4")):
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(root)}:{size}\n".encode())
-        if path.suffix == ".parquet":
-            digest.update(path.read_bytes())
-        elif path.suffix == ".mp4":
-            with path.open("rb") as file:
-                digest.update(file.read(_ENDS))
-                file.seek(max(0, size - _ENDS))
-                digest.update(file.read())
-    return digest.hexdigest()
-
-
 def _resolve(dataset: str) -> Path:
     root = Path(dataset)
     if root.is_dir():
@@ -251,8 +258,6 @@ def _check_videos(source: Source) -> None:
             continue
         if f"videos/{camera.key}/from_timestamp" not in source.episodes:
             raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
-        places = zip(*(source.episodes[f"videos/{camera.key}/{part}_index"] for part in ("chunk", "file")), strict=True)
-        firsts = {place: episode for episode, place in reversed(list(enumerate(places)))}  # many episodes share a file
-        for path in (source.video_path(camera, episode) for episode in firsts.values()):
+        for path in source.videos(camera):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")
