@@ -17,7 +17,7 @@ def test_a_dataset_is_hashed_and_its_cache_described_once_in_a_stage(toy, monkey
         original = getattr(module, name)
 
         def counted(first, *rest):
-            dataset = first.name if name == "fingerprint" else first.root.name
+            dataset = first.name if name == "hash_files" else first.root.name
             done[name, stages[-1], dataset] += 1
             return original(first, *rest)
 
@@ -28,10 +28,10 @@ def test_a_dataset_is_hashed_and_its_cache_described_once_in_a_stage(toy, monkey
         return prepare(setting, stage, previous)
 
     monkeypatch.setattr(engine, "prepare_stage", begin)
-    count(source, "fingerprint")
+    count(source, "hash_files")
     count(cache, "make_spec")
     (toy / "stream.toml").write_text(stream_text(("reach", "lift")))
     flags = ["--steps=2", "--batch_size=4", "--device=cpu", "--replay.frequency=0.5", f"--output={toy}/run"]
     assert main(["train", f"--stream={toy}/stream.toml", *flags, *TINY]) == 0
     opened = [("reach", "reach"), ("lift", "lift"), ("lift", "reach")]
-    assert done == {(name, *where): 1 for name in ("fingerprint", "make_spec") for where in opened}
+    assert done == {(name, *where): 1 for name in ("hash_files", "make_spec") for where in opened}

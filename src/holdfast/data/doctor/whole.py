@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import av
 import numpy as np
@@ -26,6 +27,7 @@ from holdfast.data.lerobot.source import Camera, Source
 _PLAIN = {"err_detect": "crccheck+bitstream+buffer+explode"}
 _STRICT = _PLAIN | {"strict": "strict"}
 
+type Job = Callable[[Callable[[], None]], list[Damage]]  # given what to call after every image
 type Advance = Callable[[int, int], None]  # called with how many more images were decoded, and how many there are
 
 
@@ -56,7 +58,7 @@ def altered_files(source: Source, expected: Expected) -> Iterator[Finding]:
 def damaged_images(source: Source, expected: Expected, advance: Advance) -> Iterator[Finding]:
     """Decode every image of every camera, files side by side, and report where the decoder fails."""
     source = source.raw
-    jobs: list[tuple[Camera, str, Callable[[Callable[[int], None]], list[Damage]]]] = []
+    jobs: list[tuple[Camera, str, Job]] = []
     for camera in source.cameras:
         if camera.kind != "video":
             jobs.append((camera, "tables", partial(_decode_stored, source, camera)))
@@ -65,27 +67,37 @@ def damaged_images(source: Source, expected: Expected, advance: Advance) -> Iter
             if not any(wrong_index(source, camera, path, episodes)):  # which is reported already
                 name = os.path.relpath(path, source.root)
                 jobs.append((camera, name, partial(_decode_video, source, camera, path, episodes)))
-    total = len(source.state) * len(source.cameras)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = [pool.submit(decode, lambda more: advance(more, total)) for _, _, decode in jobs]
+    total, stopped = len(source.state) * len(source.cameras), Event()
+
+    def advance_one() -> None:
+        if stopped.is_set():
+            raise InterruptedError  # Ctrl-C does not wait for long videos
+        advance(1, total)
+
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        results = [pool.submit(job, advance_one) for _, _, job in jobs]
         for (camera, name, _), result in zip(jobs, results, strict=True):
             if found := result.result():
                 yield _report(source, f"{camera.key}, {name}", found)
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
 
 
 def _report(source: Source, where: str, found: list[Damage]) -> Finding:
     frames = np.array([damage.frame for damage in found])
     episodes = source.episode_of(frames)
     number = frames[0] - source.starts[episodes[0]]
-    more = f" {len(found) - 1} more images are damaged." if len(found) > 1 else ""
-    detail = f"Episode {episodes[0]}, {number / source.fps:.2f} s (frame {number}): {found[0].what}.{more}"
-    advice = f"Training would see wrong images from there on. Restore the file. {say_delete(source, set(episodes))}"
+    detail = f"Episode {episodes[0]}, {number / source.fps:.2f} s (frame {number}): {found[0].what}. "
+    detail += f"Damaged images in all: {len(found)}."
+    advice = f"Restore the file from a backup, or do without the episodes. {say_delete(source, set(episodes))}"
     place = f"{where}, {say_episodes(set(episodes))}"
     return Finding("error", source.dataset, "damaged-images", place, detail, advice)
 
 
 def _decode_video(
-    source: Source, camera: Camera, path: Path, episodes: list[int], advance: Callable[[int], None]
+    source: Source, camera: Camera, path: Path, episodes: list[int], advance: Callable[[], None]
 ) -> list[Damage]:
     """Decode a file frame by frame, and compare its frames with the rows of its episodes."""
     begins = source.episodes[f"videos/{camera.key}/from_timestamp"]
@@ -102,7 +114,7 @@ def _decode_video(
             wrong.setdefault(number, error)
         else:
             shown[number] += 1
-        advance(1)
+        advance()
     for number in rows:
         if shown[number] != 1:
             wrong.setdefault(number, f"there are {shown[number]} images of this moment")
@@ -137,7 +149,7 @@ def _decode(path: Path, options: dict[str, str]) -> Iterator[tuple[float, str]]:
                 yield seconds, str(error.strerror)
 
 
-def _decode_stored(source: Source, camera: Camera, advance: Callable[[int], None]) -> list[Damage]:
+def _decode_stored(source: Source, camera: Camera, advance: Callable[[], None]) -> list[Damage]:
     """Decode images that are stored in the tables."""
     found = []
     for frame in range(len(source.state)):
@@ -145,5 +157,5 @@ def _decode_stored(source: Source, camera: Camera, advance: Callable[[int], None
             source.images(camera, np.array([frame]))
         except Exception as error:  # the decoder can raise anything
             found.append(Damage(frame, " ".join(str(error).split())))
-        advance(1)
+        advance()
     return found

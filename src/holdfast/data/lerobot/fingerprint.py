@@ -146,12 +146,15 @@ def _today() -> str:
 def _read_all(paths: Mapping[str, Path], stats: Mapping[str, os.stat_result]) -> dict[str, str]:
     """Hash files in parallel: hashing releases the GIL."""
     total = sum(stat.st_size for stat in stats.values())
-    with progress_bar(Console(stderr=True, quiet=total < _LARGE)) as bar, ThreadPoolExecutor(os.cpu_count()) as pool:
-        task = bar.add_task("hashing files", total=total // 2**20, note="MiB")
-        found = {}
-        for name, digest in zip(stats, pool.map(_hash, (paths[name] for name in stats)), strict=True):
-            found[name] = digest
-            bar.advance(task, stats[name].st_size / 2**20)
+    pool, found = ThreadPoolExecutor(os.cpu_count()), {}
+    try:
+        with progress_bar(Console(stderr=True, quiet=total < _LARGE)) as bar:
+            task = bar.add_task("hashing files", total=total // 2**20, note="MiB")
+            for name, digest in zip(stats, pool.map(_hash, (paths[name] for name in stats)), strict=True):
+                found[name] = digest
+                bar.advance(task, stats[name].st_size / 2**20)
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the files that have not begun
     return found
 
 
