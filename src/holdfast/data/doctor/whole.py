@@ -140,7 +140,7 @@ def _decode(path: Path, options: dict[str, str]) -> Iterator[tuple[float, str]]:
             try:
                 packet = next(packets)
                 seconds = packet.pts * tick if packet.pts is not None else seconds
-                for picture in packet.decode():
+                for picture in stream.decode(packet):
                     guessed = "the decoder had to guess" if picture.is_corrupt else ""
                     yield picture.pts * tick if picture.pts is not None else seconds, guessed
             except StopIteration:
