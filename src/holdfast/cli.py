@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -60,6 +61,11 @@ def main(argv: list[str]) -> int:
         return int(import_module(f"holdfast.commands.{module}").main(argv[1:]))
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        print(f"holdfast: {str(error.filename)[:80]!r}... is too long for the name of a file.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("holdfast: stopped. Run the same command again to continue.", file=sys.stderr)

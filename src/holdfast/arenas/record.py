@@ -32,6 +32,7 @@ from holdfast.arenas.recording_shards import (
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
+from holdfast.core.names import check_length, check_path
 from holdfast.core.processes import end_with_parent
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
@@ -91,6 +92,7 @@ def record(
         processes: Number of processes that simulate and render.
         report: Called after demonstrations of a task.
     """
+    check_path(output, "--output")
     for order in orders:
         _check_order(order)
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
@@ -111,6 +113,7 @@ def record(
 def _check_order(order: RecordingOrder) -> None:
     arena = arenas.load(order.arena)
     arena.task(order.task)
+    check_length(order.task, "The task's name")
     arena.level(order.level)
     if "expert" not in arena.policies:
         raise HoldfastError(f"The arena {arena.name!r} has no policy 'expert', so there is nothing to record.")

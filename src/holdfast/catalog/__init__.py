@@ -13,6 +13,7 @@ from holdfast.catalog.published import Paper as Paper
 from holdfast.catalog.published import paper as paper
 from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import LONGEST_FILE, check_path
 from holdfast.core.records import Mapping, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
@@ -62,7 +63,7 @@ def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
     if name_or_path in _streams():
         return _stream(_streams()[name_or_path], _HERE, data_root, f"catalog stream {name_or_path!r}")
     path = Path(name_or_path).expanduser()
-    if not path.exists():
+    if not os.path.exists(path):
         raise HoldfastError(
             f"{unknown('stream', name_or_path, streams())} There is no file of that name either; "
             "for your own stream, give the path of its TOML file."
@@ -150,11 +151,14 @@ def _dataset(entry: dict[str, Any], name: str, folder: Path, data_root: str | No
                 f"{where} names no dataset. Give --data_root=FOLDER to use FOLDER/{name}"
                 + (", or write dataset = ... in the file." if folder != _HERE else " and likewise for the other tasks.")
             )
-        return os.path.abspath(os.path.join(os.path.expanduser(data_root), name))
+        path = os.path.abspath(os.path.join(os.path.expanduser(data_root), name))
+        check_path(path, "--data_root", LONGEST_FILE)
+        return path
     dataset = convert(str, entry["dataset"], f"{where}: 'dataset'")
     if not dataset.strip():
         raise HoldfastError(f"{where} has an empty dataset. Write a folder, or a hub id like 'user/name'.")
     path = os.path.abspath(os.path.join(folder, os.path.expanduser(dataset)))
+    check_path(path, f"{where}: the dataset's name", LONGEST_FILE)
     return dataset if _HUB_ID.fullmatch(dataset) and not os.path.exists(path) else path
 
 

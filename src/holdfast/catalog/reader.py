@@ -12,6 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_length
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -99,3 +100,4 @@ def check_name(name: object, where: str) -> None:
     """Refuse a name that could not be a folder's name or a command-line value."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise HoldfastError(f"{where}: name {name!r} must be letters, digits, '_' and '-', like 'stack_bowls'.")
+    check_length(name, f"{where}: the name")

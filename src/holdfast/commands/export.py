@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_path
 from holdfast.core.records import Stream, StreamTask
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset or policy")
     args = parser.parse_args(argv)
+    check_path(args.output, "--output")
     if args.output.exists():
         raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)

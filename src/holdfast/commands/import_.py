@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import to_json
+from holdfast.core.names import check_path
 from holdfast.core.records import StreamTask
 
 _HELP = """\
@@ -44,6 +45,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
     parser.add_argument("--ratio", type=float, default=0.2, help="(buffer) the budget it was built with; default 0.2")
     args = parser.parse_args(argv)
+    check_path(args.output, "--output")
     if args.output.exists():
         raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     if args.kind == "buffer":

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from holdfast import arenas, catalog
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_path
 from holdfast.embodiments import EMBODIMENTS
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _check(args: argparse.Namespace) -> None:
         raise HoldfastError("--fast is for simulated robots: a real one runs in real time.")
     if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
+    if args.record:
+        check_path(args.record, "--record")
     for name in ("trials", "deadline", "seconds"):
         value = getattr(args, name)
         if value is not None and value <= 0:

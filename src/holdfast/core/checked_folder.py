@@ -9,10 +9,12 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.names import check_path
 
 MANIFEST = "manifest.json"
 
@@ -44,6 +46,7 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
         needed: Bytes they will take, if known; checked against the free space first.
         writers: All of them call `fill`; the first does the rest. None: only this process.
     """
+    check_path(folder, "The folder's name")
     writers = writers or _OneWriter()
     temporary = folder.with_name(f".writing-{folder.name}")
     try:
@@ -68,21 +71,37 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
 
 def verify(folder: Path) -> str | None:
     """Describe what is wrong with a checkpoint; None if every file exists with the bytes that were written."""
+    if not os.path.lexists(folder / MANIFEST):
+        return f"{MANIFEST} is missing"
     try:
-        manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
-        for name, digest in manifest.items():
-            if file_hash(folder / name) != digest:
+        for name, digest in read_manifest(folder).items():
+            file = folder / name
+            if not file.is_file():
+                return f"{file.name} cannot be read: it is not a file" if file.exists() else f"{file.name} is missing"
+            if file_hash(file) != digest:
                 return f"{name} does not have the bytes that were written"
-        return None
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except (OSError, ValueError, AttributeError) as error:
-        return f"its manifest cannot be read ({error})"
+    except HoldfastError:
+        return "its manifest cannot be read"
+    except (OSError, ValueError) as error:
+        return f"it cannot be read ({error})"
+    return None
+
+
+def read_manifest(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of a folder, by its path inside the folder."""
+    content = outside.read_json(folder / MANIFEST)
+    if not isinstance(content, dict):
+        raise HoldfastError(f"{folder / MANIFEST} must hold an object, got {str(content)[:80]!r}.")
+    for name, digest in content.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not isinstance(digest, str):
+            raise HoldfastError(f"{folder / MANIFEST} lists {name[:80]!r}, which is not a file of the folder.")
+    return content
 
 
 def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
     """The newest intact `step-*` checkpoint in `folder`; damaged ones are reported and skipped."""
-    for candidate in sorted(folder.glob("step-*"), reverse=True):
+    for candidate in reversed(_steps(folder)):
         problem = verify(candidate)
         if problem is None:
             return candidate
@@ -97,8 +116,12 @@ def step(folder: Path) -> int:
 
 def prune(folder: Path, keep: int) -> None:
     """Delete all but the newest `keep` checkpoints, and folders that a kill left half-written."""
-    for old in [*sorted(folder.glob("step-*"))[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:
+    for old in [*_steps(folder)[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _steps(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()), key=step)
 
 
 def file_hash(path: Path) -> str:

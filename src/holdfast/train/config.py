@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from holdfast.core.errors import require, require_choice
 from holdfast.core.json_records import to_json
+from holdfast.core.names import check_path
 from holdfast.data.cache.config import CacheConfig
 from holdfast.methods import Method, build_method
 from holdfast.norm.config import NormConfig
@@ -136,6 +137,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         require(bool(self.stream), "stream", "nothing", "given: a catalog stream or a .toml file")
+        check_path(self.folder, "--output")
         object.__setattr__(self, "method_options", to_json(build_method(self.method, self.method_options)))
         require(self.steps >= 1, "steps", self.steps, "at least 1")
         enough = all(steps >= 1 for steps in self.task_steps.values())
