@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import read_content
 from holdfast.core.shapes import check_shapes
 
 if TYPE_CHECKING:
@@ -42,15 +43,18 @@ class MethodState:
 
 def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) -> MethodState | None:
     """Read what a method kept in a checkpoint, tensors on the device; None if it keeps nothing."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     if not (folder / VALUES).exists() and not shapes:
         return None
     try:
-        state = MethodState(load_file(folder / TENSORS, device), json.loads((folder / VALUES).read_text()))
-    except OSError as error:
+        tensors = load_file(folder / TENSORS, device)
+    except (OSError, SafetensorError) as error:
         raise HoldfastError(f"{folder} lacks what the method kept: {error}.") from None
-    except ValueError as error:
-        raise HoldfastError(f"{folder / VALUES} cannot be read: {error}.") from None
+    values = read_content(folder / VALUES)
+    if not isinstance(values, dict):
+        raise HoldfastError(f"{folder / VALUES} must hold an object, got {str(values)[:80]!r}.")
+    state = MethodState(tensors, values)
     state.check(shapes, folder / TENSORS)
     return state

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from holdfast.core import outside
+from holdfast.core.errors import HoldfastError
+from holdfast.core.shapes import check_shapes
 from holdfast.train.config import OptimConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
-from holdfast.train.distributed.shards import is_sharded, laid_out_like, read_shards, shard_names, whole, write_shards
+from holdfast.train.distributed.shards import is_sharded, laid_out_like, read_shards, shard_shapes, whole, write_shards
 from holdfast.train.optim import Average, build_optimizer
 
 TENSORS, STEP = "training.safetensors", "state.json"
@@ -71,9 +76,9 @@ class TrainingState:
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Inverse of `save`, whatever the number of ranks was."""
-        self.step = json.loads((folder / STEP).read_text())["step"]
-        stored = load_file(folder / TENSORS) if (folder / TENSORS).exists() else self._read_shards(folder)
+        """Inverse of `save`, whatever the number of ranks was; what does not fit the policy is refused."""
+        self.step = _read_step(folder / STEP)
+        stored = self._read_whole(folder) if (folder / TENSORS).exists() else self._read_shards(folder)
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(stored[f"buffer/{name}"])
         for name, parameter in self.parameters.items():
@@ -88,13 +93,43 @@ class TrainingState:
             if self.average:
                 self.average.values[name].copy_(laid_out_like(stored[f"average/{name}"], parameter))
 
+    def _read_whole(self, folder: Path) -> dict[str, torch.Tensor]:
+        """Read what one rank wrote."""
+        try:
+            stored = load_file(folder / TENSORS)
+        except (OSError, SafetensorError) as error:
+            raise HoldfastError(f"The progress in {folder} cannot be read: {TENSORS}: {error}.") from None
+        shapes = {name: tuple(tensor.shape) for name, tensor in stored.items()}
+        check_shapes(shapes, self._shapes(shapes), folder / TENSORS, "tensors")
+        return stored
+
     def _read_shards(self, folder: Path) -> dict[str, torch.Tensor]:
         """Read what several ranks wrote, each tensor laid out as this state's own."""
+        shapes = shard_shapes(folder)
+        check_shapes(shapes, self._shapes(shapes), folder, "tensors")
         buffers = dict(self.policy.named_buffers())
         wanted = {}
-        for key in shard_names(folder):
+        for key in shapes:
             kind, name = key.split("/", 1)
             like = torch.zeros(()) if kind == "step" else buffers[name] if kind == "buffer" else self.parameters[name]
             wanted[key] = torch.empty_like(like)
         read_shards(folder, wanted, self._ranks.group)
         return wanted
+
+    def _shapes(self, found: Container[str]) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of all tensors; a parameter has moments if the file has its counter."""
+        shapes = {f"buffer/{name}": tuple(buffer.shape) for name, buffer in self.policy.named_buffers()}
+        for name, parameter in self.parameters.items():
+            shape = tuple(parameter.shape)
+            shapes |= {f"weight/{name}": shape} | ({f"average/{name}": shape} if self.average else {})
+            if f"step/{name}" in found:
+                shapes |= {f"{key}/{name}": () if key == "step" else shape for key in MOMENTS}
+        return shapes
+
+
+def _read_step(file: Path) -> int:
+    content = outside.read_json(file)
+    step = content.get("step") if isinstance(content, dict) else None
+    if type(step) is not int or step < 0:
+        raise HoldfastError(f"{file} must hold the number of a step, got {str(content)[:80]}.")
+    return step

@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 from torch.distributed import checkpoint
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
+
+from holdfast.core.errors import HoldfastError
+from holdfast.train.distributed.shard_metadata import read_metadata
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
@@ -38,14 +43,34 @@ def write_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> 
     checkpoint.save(tensors, storage_writer=checkpoint.FileSystemWriter(folder), process_group=group)
 
 
-def shard_names(folder: Path) -> list[str]:
-    """Names of the tensors in a folder of shards."""
-    return list(checkpoint.FileSystemReader(folder).read_metadata().state_dict_metadata)
+class _ShardReader(checkpoint.FileSystemReader):
+    """DCP's reader with metadata that were read without its pickle; shards it reads with `weights_only`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._metadata = read_metadata(folder)
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """The checked metadata, also where DCP would look for those of a single rank."""
+        return self._metadata
+
+
+def shard_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors in a folder of shards."""
+    stored = read_metadata(folder).state_dict_metadata
+    return {name: tuple(found.size) for name, found in stored.items() if isinstance(found, TensorStorageMetadata)}
 
 
 def read_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> None:
     """Fill tensors from a folder of shards; they may be split over another number of ranks, or not at all."""
-    reader = checkpoint.FileSystemReader(folder)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.distributed is disabled")  # expected in a single process
-        checkpoint.load(tensors, storage_reader=reader, process_group=group)
+    reader = _ShardReader(folder)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # expected in a single process
+            checkpoint.load(tensors, storage_reader=reader, process_group=group)
+    except CheckpointException as error:
+        reasons = [str(failure).strip().split("\n")[0] for failure, _ in error.failures.values()]
+        raise HoldfastError(
+            f"The progress in {folder} cannot be read: {reasons[0] if reasons else error}. Delete this folder to go "
+            "back to the one saved before."
+        ) from None

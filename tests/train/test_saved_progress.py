@@ -1,0 +1,219 @@
+"""Progress is read from a folder that somebody may have made up: nothing in it runs, and what does not fit is named."""
+
+import json
+import os
+import pickle
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+
+from holdfast.core import checked_folder
+from holdfast.core.errors import HoldfastError
+from holdfast.train.config import OptimConfig
+from holdfast.train.distributed.shard_metadata import METADATA
+from holdfast.train.distributed.shards import read_shards, shard_shapes, write_shards
+from holdfast.train.state import TrainingState
+
+SHARD = "__0_0.distcp"
+
+
+class Evil:
+    """Unpickles to a file that should not be there."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+class Toy(nn.Sequential):
+    """A policy with weights and buffers."""
+
+    config = SimpleNamespace(get_optimizer_preset=lambda: SimpleNamespace(lr=0.1))
+
+    def __init__(self, width=3):
+        super().__init__(nn.Linear(4, width), nn.BatchNorm1d(width))
+
+    def get_optim_params(self):
+        return self.parameters()
+
+
+def trained(steps=3, ema=0.9):
+    torch.manual_seed(0)
+    policy = Toy()
+    state = TrainingState(policy, OptimConfig(lr=0.1, ema=ema))
+    for _ in range(steps):
+        policy(torch.randn(5, 4)).square().sum().backward()
+        state.advance(1.0)
+    return state
+
+
+def tensors_of(state):
+    """What `save` writes, by name."""
+    found = {f"buffer/{name}": value for name, value in state.policy.named_buffers()}
+    for name, parameter in state.parameters.items():
+        found[f"weight/{name}"] = parameter.detach()
+        found[f"average/{name}"] = state.average.values[name]
+        found |= {f"{key}/{name}": value for key, value in state.optimizer.state[parameter].items()}
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Sharded progress of one process: a shard and the metadata."""
+    folder = tmp_path_factory.mktemp("written")
+    with pytest.warns(UserWarning, match=r"torch\.distributed"):
+        write_shards(folder, tensors_of(trained()), None)
+    (folder / "state.json").write_text('{"step": 3}')
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "step-00000003")
+
+
+def rewrite(folder, change):
+    metadata = pickle.loads((folder / METADATA).read_bytes())
+    (folder / METADATA).write_bytes(pickle.dumps(change(metadata) or metadata))
+
+
+def refused(folder, says):
+    with pytest.raises(HoldfastError, match=says) as caught:
+        trained().load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_shards_are_read_back(folder):
+    wanted = tensors_of(trained())
+    assert shard_shapes(folder) == {name: tuple(value.shape) for name, value in wanted.items()}
+    found = {name: torch.zeros_like(value) for name, value in wanted.items()}
+    read_shards(folder, found, None)
+    assert all(torch.equal(found[name], value) for name, value in wanted.items())
+    fresh = trained(steps=1)
+    fresh.load(folder)
+    assert fresh.step == 3
+    assert all(torch.equal(value, wanted[name]) for name, value in tensors_of(fresh).items())
+
+
+def test_metadata_that_run_code_are_refused_even_if_the_folder_verifies(folder, tmp_path):
+    (folder / METADATA).write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
+    content = {path.name: checked_folder.file_hash(path) for path in folder.iterdir()}
+    (folder / checked_folder.MANIFEST).write_text(json.dumps(content))
+    assert checked_folder.verify(folder) is None
+    refused(folder, r"\.metadata: it names posix\.mkdir, which has no place in it")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_anywhere_inside_the_metadata_is_refused(folder, tmp_path):
+    def hide(metadata):
+        metadata.planner_data = {"x": Evil(tmp_path / "ran")}
+
+    rewrite(folder, hide)
+    refused(folder, "has no place in it")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("module", ["builtins\neval", "os\nsystem", "torch\nload", "torch\nhub.load", "holdfast\ncli"])
+def test_only_records_of_the_metadata_are_known(folder, module):
+    (folder / METADATA).write_bytes(f"c{module}\n.".encode())
+    refused(folder, "has no place in it")
+
+
+def test_metadata_of_a_single_rank_are_not_read_instead(folder, tmp_path):
+    (folder / METADATA).unlink()
+    (folder / f"__0{METADATA}").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
+    refused(folder, "No such file")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_value_that_is_no_tensor_is_refused(folder, tmp_path):
+    """DCP unpickles such a value from its shard."""
+    bytes_of = pickle.dumps(Evil(tmp_path / "ran"))
+    (folder / SHARD).write_bytes(bytes_of)
+
+    def as_bytes(metadata):
+        name = next(iter(metadata.state_dict_metadata))
+        metadata.state_dict_metadata[name] = BytesStorageMetadata()
+
+    rewrite(folder, as_bytes)
+    refused(folder, "BytesStorageMetadata, which has no place in it")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_shard_that_is_a_pickle_is_not_unpickled(folder, tmp_path):
+    size = (folder / SHARD).stat().st_size
+    torch.save({"weight": Evil(tmp_path / "ran")}, folder / "evil")
+    evil = (folder / "evil").read_bytes()
+    (folder / SHARD).write_bytes(evil.ljust(size, b"\0"))
+
+    def whole(metadata):
+        for place in metadata.storage_data.values():
+            place.offset, place.length = 0, len(evil)
+
+    rewrite(folder, whole)
+    refused(folder, "cannot be read: .*Delete this folder")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("path", ["../secret.distcp", "/etc/passwd", "model.pt", "", 7])
+def test_a_shard_elsewhere_is_refused(folder, path):
+    def elsewhere(metadata):
+        for place in metadata.storage_data.values():
+            place.relative_path = path
+
+    rewrite(folder, elsewhere)
+    refused(folder, "is not the name of a shard")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"nonsense", b"N.", b"\x80\x05]\x94.", b"(" * 100_000])
+def test_metadata_that_are_none_are_named(folder, content):
+    (folder / METADATA).write_bytes(content)
+    refused(folder, r"step-00000003 cannot be read: \.metadata")
+
+
+def test_a_missing_or_cut_shard_is_named(folder):
+    whole = (folder / SHARD).read_bytes()
+    (folder / SHARD).write_bytes(whole[: len(whole) // 2])
+    refused(folder, "cannot be read")
+    (folder / SHARD).unlink()
+    refused(folder, "cannot be read")
+
+
+def test_what_does_not_fit_the_policy_is_named(folder):
+    def without(metadata):
+        del metadata.state_dict_metadata["weight/0.bias"]
+
+    rewrite(folder, without)
+    refused(folder, r"lacks 1 tensors: weight/0\.bias")
+    other = TrainingState(Toy(width=5), OptimConfig(lr=0.1, ema=0.9))
+    with pytest.raises(HoldfastError, match="tensors"):
+        other.load(folder)
+
+
+def test_a_folder_without_any_tensors_is_named(tmp_path):
+    (tmp_path / "state.json").write_text('{"step": 3}')
+    refused(tmp_path, "cannot be read")
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"step": "3"}', '{"step": -1}', '{"step": true}', "", "[" * 9999])
+def test_a_step_that_is_none_is_named(folder, text):
+    (folder / "state.json").write_text(text)
+    refused(folder, r"state\.json")
+
+
+def test_what_one_rank_saved_comes_back_and_other_tensors_are_refused(tmp_path):
+    state = trained()
+    state.save(tmp_path)
+    fresh = trained(steps=1)
+    fresh.load(tmp_path)
+    assert all(torch.equal(value, tensors_of(state)[name]) for name, value in tensors_of(fresh).items())
+    with pytest.raises(HoldfastError, match="has unexpected"):
+        trained(ema=0).load(tmp_path)
+    (tmp_path / "training.safetensors").write_bytes(b"\x80\x04nonsense")
+    refused(tmp_path, r"training\.safetensors")
