@@ -10,6 +10,7 @@ from bundles import TASKS, make_trained
 
 from holdfast import __version__, catalog
 from holdfast.cli import main
+from holdfast.core.checked_folder import file_hash
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.runs.embodiment import settle_embodiment
@@ -120,8 +121,6 @@ def test_a_stream_that_is_gone_can_be_replaced_by_a_name(tmp_path):
     file = run / "stages" / f"01-{TASKS[0]}" / "checkpoint" / "config.json"
     config = json.dumps({"stream": str(tmp_path / "gone.toml"), "data_root": None})
     manifest = file.with_name("manifest.json")
-    from holdfast.core.checked_folder import file_hash
-
     old = file_hash(file)
     file.write_text(config)
     manifest.write_text(manifest.read_text().replace(old, file_hash(file)))
@@ -186,11 +185,108 @@ def test_the_command_makes_verifies_and_compares(trained, tmp_path, capsys):
 
 
 def test_a_bundle_of_another_format_says_who_wrote_it(bundle, copy):
-    from holdfast.core.checked_folder import file_hash
-
     file, manifest = copy / "bundle.json", copy / "manifest.json"
     old = file_hash(file)
     file.write_text(json.dumps({**bundle.about, "format": 99, "holdfast": "9.9"}))
     manifest.write_text(manifest.read_text().replace(old, file_hash(file)))
     with pytest.raises(HoldfastError, match=r"holdfast 9\.9 in format 99"):
+        load(copy)
+
+
+def alter(folder, name, change):
+    """Change a JSON file of a bundle, and its manifest with it, as somebody would who wants the bundle to load."""
+    file, manifest = folder / name, folder / "manifest.json"
+    content = json.loads(file.read_text())
+    changed = change(content)
+    file.write_text(json.dumps(content if changed is None else changed))
+    listed = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**listed, name: file_hash(file)}, indent=1))
+
+
+@pytest.mark.parametrize("name", ["policy_preprocessor.json", "policy_postprocessor.json"])
+def test_a_bundle_whose_files_match_but_could_run_code_is_refused(copy, tmp_path, name):
+    step = {"class": "subprocess.Popen", "config": {"args": ["touch", str(tmp_path / "ran")]}}
+    alter(copy, f"policy/{name}", lambda content: content["steps"].append(step))
+    with pytest.raises(HoldfastError, match=rf"no sound bundle: .*{name}, step \d, names the class 'subprocess.Popen'"):
+        load(copy)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_bundle_is_made_of_a_policy_that_could_run_code(trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    checkpoint = run / "stages" / f"02-{TASKS[1]}" / "checkpoint"
+    alter(checkpoint, "policy/policy_preprocessor.json", lambda content: content["steps"].append({"class": "os.abort"}))
+    with pytest.raises(HoldfastError, match=r"names the class 'os\.abort'"):
+        make(run, 2, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_adapter_of_others_is_refused(copy):
+    alter(copy, "policy/config.json", lambda content: {**content, "use_peft": True})
+    with pytest.raises(HoldfastError, match="PEFT"):
+        load(copy)
+
+
+MANIFESTS = [
+    "[]",
+    "{}",
+    "null",
+    '"x"',
+    "1",
+    "",
+    "NaN",
+    "[" * 100_000,
+    '{"a": ' * 5000,
+    '{"bundle.json": 1}',
+    '{"": ""}',
+]
+MANIFESTS += ['{"../../etc/passwd": "0"}', '{"/etc/passwd": "0"}', '"\\ud800"', " " * (33 * 2**20)]
+
+
+@pytest.mark.parametrize("text", MANIFESTS, ids=lambda text: text[:20])
+def test_a_manifest_that_is_none_is_told_in_one_line(copy, text):
+    (copy / "manifest.json").write_text(text)
+    with pytest.raises(HoldfastError, match="no sound bundle") as caught:
+        load(copy)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_missing_key_of_its_description_is_named(bundle, tmp_path):
+    for key in bundle.about:
+        copy = shutil.copytree(bundle.path, tmp_path / key)
+        alter(copy, "bundle.json", lambda content, key=key: {k: v for k, v in content.items() if k != key})
+        with pytest.raises(HoldfastError, match=rf"{key}"):
+            load(copy)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("fps", value) for value in ("x", None, 0, -1, float("nan"), float("inf"), [30], 10**30)]
+    + [("tasks", value) for value in ({}, [1], [{}], [{"name": "x"}], [{"name": "../x", "milestones": []}], None)]
+    + [("names", value) for value in ("abc", [1], None)]
+    + [("cameras", value) for value in ([], {"head": 32}, {"head": [32]}, {"head": [0, 1]}, {"head": [1, 10**6]})]
+    + [("embodiment", value) for value in ([], {}, "piper_x_pair")]
+    + [("transforms", value) for value in ([], {"preprocessor": "x"}, {"preprocessor": [1]})]
+    + [("format", value) for value in (None, "1", 2, True)],
+)
+def test_a_wrong_value_of_its_description_is_named(copy, key, value):
+    alter(copy, "bundle.json", lambda content: {**content, key: value})
+    with pytest.raises(HoldfastError, match=f"{key}|task|camera") as caught:
+        load(copy)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [[], {}, {"measured": None}, {"measured": {}, "hash": ""}, 1])
+def test_statistics_that_are_none_are_refused(copy, content):
+    alter(copy, "normalization.json", lambda _: content)
+    with pytest.raises(HoldfastError, match=r"Normalization|must hold an object"):
+        load(copy)
+
+
+def test_a_pipe_in_a_bundle_is_not_read(copy):
+    import os
+
+    (copy / "policy" / "config.json").unlink()
+    os.mkfifo(copy / "policy" / "config.json")
+    with pytest.raises(HoldfastError, match=r"policy/config\.json has no place in it"):
         load(copy)

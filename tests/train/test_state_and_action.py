@@ -13,6 +13,7 @@ from holdfast.evaluate.heldout import write_heldout
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter, transforms
 from holdfast.policies.relative import PairedRelativeActionsStep
+from holdfast.policies.saved_folder import load_pipelines
 from holdfast.runs.run import read_run
 
 # LIBERO's sizes: 8 and 7. Three names are in both, elsewhere; the policy leaves the gripper absolute anyway.
@@ -95,7 +96,7 @@ def test_the_saved_policy_adds_what_training_subtracted(libero):
     assert torch.allclose(subtracted.float(), wanted, atol=1e-4)
     for pipelines in (
         transforms.build(ours.config, normalization.test("two")),
-        transforms.load(ours.config, folder / "policy"),
+        load_pipelines(ours.config, folder / "policy"),
     ):
         pre, post = pipelines
         assert any(isinstance(step, PairedRelativeActionsStep) for step in pre.steps)

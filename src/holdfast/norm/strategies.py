@@ -119,10 +119,10 @@ class Normalization:
         return {**body, "hash": _hash(body)}
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Normalization:
+    def from_json(cls, content: Any) -> Normalization:
         """Inverse of `to_json`; statistics that were edited by hand do not load."""
-        body = {k: v for k, v in content.items() if k != "hash"}
-        if "measured" not in body or _hash(body) != content.get("hash"):
+        body = {k: v for k, v in content.items() if k != "hash"} if isinstance(content, dict) else {}
+        if not isinstance(body.get("measured"), dict) or _hash(body) != content.get("hash"):
             raise HoldfastError("Normalization statistics do not match their hash: the checkpoint was altered.")
         return from_json(cls, body, "The checkpoint's normalization")
 

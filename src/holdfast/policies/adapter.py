@@ -14,7 +14,7 @@ import torch
 from lerobot.configs import NormalizationMode, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_policy
 from lerobot.utils.import_utils import register_third_party_plugins
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies even if no plugin is installed
@@ -26,7 +26,7 @@ from holdfast.data.lesson import Layout, Pairing, pair
 from holdfast.data.loader import Batch
 from holdfast.data.resize import Resize
 from holdfast.norm.strategies import Space
-from holdfast.policies import transforms
+from holdfast.policies import saved_folder, transforms
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.config import PolicyChoice, resolve
 from holdfast.policies.relative import relative_dimensions, settle_relative
@@ -193,11 +193,12 @@ def build(
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads
             policy = make_policy(config, ds_meta=metadata)
-    except (ValueError, ImportError, OSError, KeyError) as error:
+    except (ValueError, ImportError, OSError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         hint = ""
         if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
             hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
-        raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {error}.{hint}") from None
+        reason = " ".join(str(error).split())
+        raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {reason}.{hint}") from None
     if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
         load_strictly(policy, _weights_file(choice.path))
     return Adapter(policy, source.action_names)
@@ -217,8 +218,13 @@ def order_cameras(features: dict[str, Any]) -> None:
 def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
     """Load a policy folder that a run has saved."""
     register_third_party_plugins()
-    config = PreTrainedConfig.from_pretrained(folder, cli_overrides=[f"--device={device}"])
-    policy = get_policy_class(config.type)(config=config)
+    config = saved_folder.load_config(folder, [f"--device={device}"])
+    try:
+        policy = get_policy_class(config.type)(config=config)
+    except HoldfastError:
+        raise
+    except Exception as error:  # whatever a policy makes of a config it was not saved with
+        raise HoldfastError(f"The policy in {folder} cannot be built from its config.json: {error!r}.") from error
     load_strictly(policy, folder / WEIGHTS)
     return Adapter(policy.to(device).eval(), names)
 
@@ -228,8 +234,11 @@ def load_strictly(policy: Any, file: Path) -> None:
     if hasattr(policy, "read_weights"):  # equally strict, and knows the names in files of other code
         policy.read_weights(file)
         return
-    with safe_open(file, framework="pt") as stored:
-        found = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118  not a dict
+    try:
+        with safe_open(file, framework="pt") as stored:
+            found = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118  not a dict
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"The weights {file} cannot be read: {error}.") from None
     own = policy.state_dict()
     # Tied tensors are stored once: a missing key is fine when another key shares its memory.
     pointers = {own[key].data_ptr() for key in found if key in own}
@@ -242,28 +251,17 @@ def _config(choice: PolicyChoice, device: str, cameras: list[str]) -> Any:
     # The device is always set: a config without one looks for a GPU and warns.
     options = {**choice.options, "device": device}
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            if choice.path and choice.type == "pi05_fast":
-                from holdfast.policies.pi05.stock import start_config  # imports transformers, which takes seconds
+    with saved_folder.explained(choice.path or choice.type, arguments):
+        if choice.path and choice.type == "pi05_fast":
+            from holdfast.policies.pi05.stock import start_config  # imports transformers, which takes seconds
 
-                return start_config(choice.path, options, cameras)
-            if choice.path:
-                return PreTrainedConfig.from_pretrained(choice.path, cli_overrides=arguments)
-            known = PreTrainedConfig.get_known_choices()
-            if choice.type not in known:
-                raise unknown("policy type", choice.type, sorted(known))
-            return draccus.parse(known[choice.type], args=arguments)
-    except HoldfastError:
-        raise
-    except SystemExit:  # argparse inside draccus
-        reason = complaint.getvalue().strip().split("\n")[-1]
-    except Exception as error:
-        reason = str(error).split("\n")[0]
-    raise HoldfastError(
-        f"Policy {choice.path or choice.type!r} cannot be configured with {' '.join(arguments)}: {reason}"
-    )
+            return start_config(choice.path, options, cameras)
+        if choice.path:
+            return saved_folder.load_config(choice.path, arguments)
+        known = PreTrainedConfig.get_known_choices()
+        if choice.type not in known:
+            raise unknown("policy type", choice.type, sorted(known))
+        return draccus.parse(known[choice.type], args=arguments)
 
 
 def _weights_file(path: str) -> Path:

@@ -7,7 +7,6 @@ computed in batches of different sizes differ in their last bits.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import read_content
 from holdfast.core.observation import Question
 from holdfast.data.lerobot.source import IMAGES, STATE, camera_name, is_image
 from holdfast.norm.strategies import Normalization
@@ -24,6 +24,7 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
+from holdfast.policies.saved_folder import CONFIG, load_pipelines
 
 
 class Pilot:
@@ -50,7 +51,7 @@ class Pilot:
         self._rows = rows
         statistics = folder / "normalization.json"
         self._folder = folder / "policy" if statistics.exists() else folder
-        if not (self._folder / "config.json").exists():
+        if not (self._folder / CONFIG).exists():
             raise HoldfastError(
                 f"{folder} holds no policy. Give a stage's checkpoint, like runs/NAME/stages/01-TASK/checkpoint, or "
                 "the folder of a LeRobot policy with its config.json."
@@ -58,9 +59,7 @@ class Pilot:
         self._adapter = adapters.load(self._folder, tuple(names), device)
         self._config, self._policy = self._adapter.config, self._adapter.policy
         self._together = hasattr(self._policy, "noise_shape")
-        self._normalization = (
-            Normalization.from_json(json.loads(statistics.read_text())) if statistics.exists() else None
-        )
+        self._normalization = Normalization.from_json(read_content(statistics)) if statistics.exists() else None
         self._built: dict[str, tuple[Any, Any]] = {}
         if horizon is not None:
             self._set_horizon(horizon)
@@ -160,7 +159,7 @@ class Pilot:
         if self._together:
             config.device = "cpu"
         if self._normalization is None:
-            return transforms.load(config, self._folder)
+            return load_pipelines(config, self._folder)
         return transforms.build(config, self._normalization.execute(task))
 
     def _set_horizon(self, horizon: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,6 @@ def build(config: Any, space: Space) -> tuple[Any, Any]:
     for key in config.image_features:
         stats[key] = _image_stats()
     return make_pre_post_processors(config, dataset_stats=stats)
-
-
-def load(config: Any, folder: Path) -> tuple[Any, Any]:
-    """The pre- and post-processing that were saved with a policy."""
-    here = {"device_processor": {"device": config.device}}  # not the device it was trained on
-    return make_pre_post_processors(config, pretrained_path=str(folder), preprocessor_overrides=here)
 
 
 def build_training(config: Any, spaces: Sequence[Space]) -> Any:

@@ -20,10 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.checked_folder import MANIFEST, file_hash
+from holdfast.core.checked_folder import MANIFEST, file_hash, read_manifest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_content, read_json, to_json
 from holdfast.norm.strategies import Normalization
+from holdfast.policies.saved_folder import CONFIG, read_config
 from holdfast.replay.buffer import Buffer
 
 POLICY, NORMALIZATION = "policy", "normalization.json"
@@ -64,7 +65,7 @@ class Checkpoint:
     @cached_property
     def normalization(self) -> Normalization:
         """The spaces of the stage."""
-        return Normalization.from_json(read_content(self.normalization_file))
+        return Normalization.from_json(self._read(NORMALIZATION))
 
     @cached_property
     def buffer(self) -> Buffer:
@@ -89,12 +90,12 @@ class Checkpoint:
     @cached_property
     def policy_config(self) -> dict[str, Any]:
         """LeRobot's config of the policy."""
-        return self._read(f"{POLICY}/config.json")
+        return read_config(self.policy / CONFIG)
 
     @property
     def recorded_weights_hash(self) -> str:
         """SHA-256 of the weights as training recorded it; `weights_hash` also checks the file."""
-        return str(self._read(MANIFEST).get(WEIGHTS, ""))
+        return read_manifest(self.folder).get(WEIGHTS, "")
 
     @cached_property
     def weights_hash(self) -> str:

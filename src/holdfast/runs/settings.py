@@ -78,8 +78,9 @@ def read_task(table: dict[str, Any]) -> Task:
     """A task as run.yaml lists it: like a stream's TOML, but with every field and plural names."""
     content = {key: value for key, value in table.items() if value is not None}
     for plural, singular in (("milestones", "milestone"), ("penalties", "penalty")):
-        content[singular] = content.pop(plural)
-    return build(Task, content, f"task {table['name']!r}")
+        if plural in content:
+            content[singular] = content.pop(plural)
+    return build(Task, content, f"task {str(table.get('name'))[:80]!r}")
 
 
 def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:

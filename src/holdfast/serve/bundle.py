@@ -20,12 +20,15 @@ from typing import Any
 
 from holdfast import __version__, catalog, embodiments
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.json_records import from_json, read_content, to_json
+from holdfast.core.json_records import from_json, to_json
+from holdfast.core.names import check_path
 from holdfast.core.records import Task
 from holdfast.data.lerobot.folder import camera_name
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import Normalization
+from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, read_pipeline
 from holdfast.runs.checkpoint import NORMALIZATION, POLICY, WEIGHTS, Checkpoint
 from holdfast.runs.embodiment import find_embodiment
 from holdfast.runs.run import FinishedStage, Run, read_run
@@ -35,6 +38,7 @@ FORMAT = 1
 ABOUT = "bundle.json"
 IDLE = "hold at the measured pose"
 _KINDS = (".json", ".safetensors", ".md", ".txt")
+_LARGEST_SIDE = 2**13
 _ONLY = f"files of the kinds {', '.join(_KINDS)} only, as loading them runs no code"
 
 
@@ -55,6 +59,36 @@ class Bundle:
     about: dict[str, Any]  # bundle.json
 
 
+@dataclass(frozen=True)
+class Description:
+    """The content of bundle.json."""
+
+    format: int
+    holdfast: str
+    lerobot: str
+    run: str
+    method: str
+    stage: int
+    learned: str
+    policy: str
+    normalization: str
+    tasks: tuple[dict[str, Any], ...]
+    embodiment: Embodiment | None
+    idle: str
+    names: tuple[str, ...]
+    cameras: dict[str, tuple[int, int]]
+    fps: float
+    transforms: dict[str, tuple[str, ...]]
+    state_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.fps > 0:
+            raise HoldfastError(f"fps must be above 0, got {self.fps}.")
+        for name, size in self.cameras.items():
+            if not all(0 < side <= _LARGEST_SIDE for side in size):
+                raise HoldfastError(f"camera {name!r} must be 1 to {_LARGEST_SIDE} pixels high and wide, got {size}.")
+
+
 def make(run: Path, number: int | None, output: Path, embodiment: str | None = None) -> Bundle:
     """Write the bundle of a run's stage; it appears whole or not at all.
 
@@ -64,6 +98,7 @@ def make(run: Path, number: int | None, output: Path, embodiment: str | None = N
         output: The new folder.
         embodiment: Name or file of the robot; None takes the one that the run was trained for.
     """
+    check_path(output, "--output")
     if output.exists():
         raise HoldfastError(f"{output} exists already. Name another --output, or delete it first.")
     read = read_run(run)
@@ -74,7 +109,11 @@ def make(run: Path, number: int | None, output: Path, embodiment: str | None = N
         raise HoldfastError(
             f"Checkpoint {files.folder} is damaged: {problem}. Run the same `holdfast train` command again to mend it."
         )
-    about = _about(read, stage, embodiment)
+    check_folder(files.policy)
+    try:
+        about = _about(read, stage, embodiment)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HoldfastError(f"{files.folder} is not as `holdfast train` writes it: {error!r}.") from None
 
     def fill(target: Path) -> None:
         shutil.copytree(files.policy, target / POLICY)
@@ -94,40 +133,50 @@ def load(folder: Path) -> Bundle:
     problem = verify(folder)
     if problem:
         raise HoldfastError(f"{folder} is no sound bundle: {problem}. Make it again: holdfast bundle RUN --stage K")
-    about = json.loads((folder / ABOUT).read_text())
-    if about["format"] != FORMAT:
+    content = outside.read_json(folder / ABOUT)
+    if isinstance(content, dict) and content.get("format") != FORMAT:
         raise HoldfastError(
-            f"{folder} was written by holdfast {about['holdfast']} in format {about['format']}; this is holdfast "
-            f"{__version__}, which reads format {FORMAT}. Update it, or make the bundle again."
+            f"{folder} was written by holdfast {content.get('holdfast')} in format {content.get('format')}; this is "
+            f"holdfast {__version__}, which reads format {FORMAT}. Update it, or make the bundle again."
         )
-    tasks = [read_task(table) for table in about["tasks"]]
+    about = from_json(Description, content, str(folder / ABOUT))
+    tasks = [read_task(table) for table in about.tasks]
     return Bundle(
         path=folder,
         hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
         weights=checkpoint.file_hash(folder / WEIGHTS),
         normalization=Checkpoint(folder).normalization,
         tasks={task.name: task for task in tasks},
-        embodiment=_embodiment(about["embodiment"], folder / ABOUT),
-        names=tuple(about["names"]),
-        state_names=tuple(about.get("state_names", about["names"])),
-        cameras={name: (height, width) for name, (height, width) in about["cameras"].items()},
-        fps=about["fps"],
-        about=about,
+        embodiment=about.embodiment,
+        names=about.names,
+        state_names=about.state_names or about.names,
+        cameras=about.cameras,
+        fps=about.fps,
+        about=content,
     )
 
 
 def verify(folder: Path) -> str | None:
-    """Say what is wrong with a bundle, or None when it has every file with its bytes, and no other."""
+    """Say what is wrong with a bundle; None if it has every file with its bytes, no other, and none that runs code."""
     file = folder / checkpoint.MANIFEST
     if not file.is_file() or file.is_symlink():
         return f"there is no {checkpoint.MANIFEST}" if folder.is_dir() else "there is no such folder"
     try:
-        text = file.read_text()
-        manifest: dict[str, str] = json.loads(text)
-        if text != json.dumps(manifest, indent=1):
+        manifest = checkpoint.read_manifest(folder)
+        if file.read_text() != json.dumps(manifest, indent=1):
             return f"{checkpoint.MANIFEST} was altered"
-    except (OSError, ValueError):
-        return f"{checkpoint.MANIFEST} cannot be read"
+        problem = _compare(folder, manifest)
+        if problem is None:
+            check_folder(folder / POLICY)
+        return problem
+    except HoldfastError as error:
+        return str(error).rstrip(".")
+    except (OSError, ValueError) as error:
+        return f"it cannot be read ({error})"
+
+
+def _compare(folder: Path, manifest: dict[str, str]) -> str | None:
+    """What differs between the files of a folder and its manifest."""
     found = _files(folder) - {checkpoint.MANIFEST}
     for name in sorted({ABOUT, NORMALIZATION, WEIGHTS, *manifest} - found):
         return f"{name} is missing"
@@ -136,7 +185,7 @@ def verify(folder: Path) -> str | None:
     for name, digest in manifest.items():
         if (folder / name).is_symlink():
             return f"{name} is a link"
-        if Path(name).suffix not in _KINDS:
+        if not (folder / name).is_file() or Path(name).suffix not in _KINDS:
             return f"{name} has no place in it: {_ONLY}"
         if checkpoint.file_hash(folder / name) != digest:
             return f"{name} does not have the bytes that were written"
@@ -181,7 +230,10 @@ def _about(run: Run, stage: FinishedStage, asked: str | None) -> dict[str, Any]:
         **{key: schema[key] for key in ("state_names",) if key in schema},  # where they are not the action's
         "cameras": {camera_name(key): schema["cameras"][key] for key in reads},
         "fps": schema["fps"],
-        "transforms": {name: _steps(files.policy, name) for name in ("preprocessor", "postprocessor")},
+        "transforms": {
+            "preprocessor": _steps(files.policy / PREPROCESSOR),
+            "postprocessor": _steps(files.policy / POSTPROCESSOR),
+        },
     }
 
 
@@ -205,14 +257,9 @@ def _find_embodiment(run: Run, files: Checkpoint, asked: str | None) -> Embodime
     return robot
 
 
-def _embodiment(content: dict[str, Any] | None, file: Path) -> Embodiment | None:
-    return None if content is None else from_json(Embodiment, content, str(file))
-
-
-def _steps(folder: Path, name: str) -> list[str]:
+def _steps(file: Path) -> list[str]:
     """Names of a pipeline's steps, in order."""
-    content = read_content(folder / f"policy_{name}.json")
-    return [str(step.get("registry_name") or step.get("class")) for step in content["steps"]]
+    return [step["registry_name"] for step in read_pipeline(file)["steps"]]
 
 
 def short(digest: str) -> str:

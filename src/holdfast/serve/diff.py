@@ -25,8 +25,9 @@ def differences(old: Bundle, new: Bundle) -> Iterator[str]:
             yield f"{key}: {_said(old.about[key])} -> {_said(new.about[key])}"
     yield from _embodiments(old, new)
     for name, steps in old.about["transforms"].items():
-        if steps != new.about["transforms"][name]:
-            yield f"transforms, {name}: {', '.join(steps)} -> {', '.join(new.about['transforms'][name])}"
+        others = new.about["transforms"].get(name, [])
+        if steps != others:
+            yield f"transforms, {name}: {', '.join(steps)} -> {', '.join(others)}"
     yield from _tasks(old, new)
     if old.normalization.hash != new.normalization.hash:
         yield from _statistics(old, new)
@@ -85,18 +86,20 @@ def _statistics(old: Bundle, new: Bundle) -> Iterator[str]:
         if before.hash == after.hash or (before.hash, after.hash) in said:
             continue
         said.add((before.hash, after.hash))
-        for line in _space(before, after, new.names):
+        for line in _space(before, after, {STATE: new.state_names, ACTION: new.names}):
             yield f"statistics of task {name}, {line}"
 
 
-def _space(old: Space, new: Space, names: tuple[str, ...]) -> Iterator[str]:
+def _space(old: Space, new: Space, names: dict[str, tuple[str, ...]]) -> Iterator[str]:
     for feature in (STATE, ACTION):
         before, after = old.of(feature), new.of(feature)
-        for place, name in enumerate(names):
-            one = before.q01[place], before.q99[place]
-            other = after.q01[place], after.q99[place]
-            if one != other:
-                yield f"{feature} {name}: {one[0]:.4g}..{one[1]:.4g} -> {other[0]:.4g}..{other[1]:.4g}"
+        if len(before.q01) != len(after.q01):
+            yield f"{feature}: {len(before.q01)} -> {len(after.q01)} dimensions"
+            continue
+        ranges = zip(names[feature], before.q01, before.q99, after.q01, after.q99, strict=False)
+        for name, low, high, new_low, new_high in ranges:
+            if (low, high) != (new_low, new_high):
+                yield f"{feature} {name}: {low:.4g}..{high:.4g} -> {new_low:.4g}..{new_high:.4g}"
 
 
 def _weights(old: Path, new: Path) -> Iterator[str]:
@@ -122,11 +125,12 @@ def _weights(old: Path, new: Path) -> Iterator[str]:
 
 def _tensors(file: Path) -> dict[str, np.ndarray]:
     import torch
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
         return {name: np.asarray(tensor.to(torch.float64)) for name, tensor in load_file(file).items()}
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise HoldfastError(f"{file} cannot be read: {error}.") from None
 
 

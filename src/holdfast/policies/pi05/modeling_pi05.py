@@ -24,6 +24,7 @@ from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.lora import add_adapters
 from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pipelines import mean_of_real
+from holdfast.policies.saved_folder import load_config
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
@@ -62,7 +63,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
     ) -> Self:
         """Load a folder or hub id that this policy, LeRobot's `pi05` or openpi has saved; in eval mode."""
         if config is None:
-            config = PreTrainedConfig.from_pretrained(pretrained_name_or_path)
+            config = load_config(pretrained_name_or_path)
         policy = cls(config, **kwargs)
         policy.read_weights(weights.locate(pretrained_name_or_path))
         return policy.eval()

@@ -32,8 +32,8 @@ def load_tokenizer(name: str) -> Any:
             "pi05_fast needs the package transformers. Install it with: pip install 'holdfast[pi]'"
         ) from None
     try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except Exception as error:  # of damaged files, whatever they lead to
         reason = str(error).strip().split("\n")[0]
         raise HoldfastError(
             f"The tokenizer {name!r} could not be loaded: {reason} It is PaliGemma's: open "

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import draccus
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError
-from lerobot.configs import FeatureType, PolicyFeature, PreTrainedConfig
+from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.policies.pi05.configuration_pi05 import PI05Config
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pi05.weights import FILE
+from holdfast.policies.saved_folder import (
+    PREPROCESSOR,
+    check_folder,
+    find_config,
+    load_config,
+    read_config,
+    read_pipeline,
+)
 
-CONFIG, PRE = "config.json", "policy_preprocessor.json"
 OURS = "pi05_fast"
 # Keys of a stock config that are not taken over: where and how it ran, and features, which come from the dataset.
 LEFT = {"type", "device", "input_features", "output_features", "normalization_mapping", "pretrained_path", "repo_id"}
@@ -34,15 +41,19 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
         cameras: Keys of the dataset's cameras. If the folder has the same ones, its order is kept.
     """
     stored = _read_config(path)
+    flags = [f"--{name}={value}" for name, value in options.items()]
     if stored.get("type") == OURS:
-        return PreTrainedConfig.from_pretrained(path, cli_overrides=[f"--{k}={v}" for k, v in options.items()])
+        return load_config(path, flags)
     if stored.get("type", "pi05") != "pi05":
         raise HoldfastError(f"{path} holds a policy of type {stored['type']!r}; pi05_fast starts from pi05 or openpi.")
     if stored.get("time_sampling_beta_beta", 1.0) != 1.0:
         raise HoldfastError(f"{path} draws times with beta={stored['time_sampling_beta_beta']}; only 1 is supported.")
     known = {field.name for field in fields(Pi05FastConfig)} - LEFT
-    taken = {key: json.dumps(value) for key, value in stored.items() if key in known and value is not None}
-    config = draccus.parse(Pi05FastConfig, args=[f"--{k}={v}" for k, v in {**taken, **options}.items()])
+    taken = {key: value for key, value in stored.items() if key in known and value is not None}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # as flags, values could make draccus open files
+        json.dump(taken, file)
+        file.flush()
+        config = draccus.parse(Pi05FastConfig, config_path=file.name, args=flags)
     features = stored.get("input_features") or {}
     if {key for key, feature in features.items() if feature["type"] == "VISUAL"} == set(cameras):
         config.input_features = {
@@ -54,7 +65,8 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
 
 def write_stock(folder: Path, output: Path) -> None:
     """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights with another config."""
-    config = PreTrainedConfig.from_pretrained(folder, cli_overrides=["--device=cpu"])
+    check_folder(folder)
+    config = load_config(folder, ["--device=cpu"])
     if config.type != OURS:
         raise HoldfastError(
             f"{folder} holds a policy of type {config.type!r}, not {OURS}: stock LeRobot reads it as is."
@@ -73,9 +85,9 @@ def write_stock(folder: Path, output: Path) -> None:
     for file in folder.iterdir():
         if file.name.startswith("policy_") or file.name == FILE:
             shutil.copy2(file, output / file.name)
-    pipeline = json.loads((folder / PRE).read_text())
+    pipeline = read_pipeline(folder / PREPROCESSOR)
     pipeline["steps"] = [new for step in pipeline["steps"] for new in _stock_steps(step, config)]
-    (output / PRE).write_text(json.dumps(pipeline, indent=2))
+    (output / PREPROCESSOR).write_text(json.dumps(pipeline, indent=2))
 
 
 def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
@@ -99,19 +111,5 @@ def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
 
 def _read_config(path: str) -> dict[str, Any]:
     """The config in a folder or at a hub id; empty for openpi, whose configs are not needed."""
-    local = Path(path)
-    if local.is_file():
-        local = local.parent
-    file = local / CONFIG
-    if not local.exists():
-        try:
-            file = Path(hf_hub_download(path, CONFIG))
-        except EntryNotFoundError:
-            return {}
-        except Exception as error:
-            reason = str(error).strip().split("\n")[0]
-            raise HoldfastError(f"{path} is neither a local folder nor available on the hub: {reason}") from None
-    if not file.exists():
-        return {}
-    content: dict[str, Any] = json.loads(file.read_text())
-    return content if "type" in content else {}
+    file = find_config(path)
+    return read_config(file) if file and "type" in outside.read_json(file) else {}

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -49,16 +49,19 @@ def locate(path: str | Path) -> Path:
 def read(network: nn.Module, file: Path) -> None:
     """Load weights; missing, unexpected or misshapen ones are an error that lists them."""
     own = _without_adapters(network.state_dict())
-    with safe_open(file, framework="pt") as stored:
-        names = {key.removeprefix(PREFIX): key for key in stored.keys()}  # noqa: SIM118  not a dict
-        if EMBEDDED not in names and HEAD in names:
-            names[EMBEDDED] = names[HEAD]
-        for extra in (HEAD, UNUSED_HEAD):
-            names.pop(extra, None)
-        shapes = {name: tuple(stored.get_slice(key).get_shape()) for name, key in names.items()}
-        _compare(file, {name: tuple(value.shape) for name, value in own.items()}, shapes)
-        for name, key in names.items():
-            own[name].copy_(stored.get_tensor(key))
+    try:
+        with safe_open(file, framework="pt") as stored:
+            names = {key.removeprefix(PREFIX): key for key in stored.keys()}  # noqa: SIM118  not a dict
+            if EMBEDDED not in names and HEAD in names:
+                names[EMBEDDED] = names[HEAD]
+            for extra in (HEAD, UNUSED_HEAD):
+                names.pop(extra, None)
+            shapes = {name: tuple(stored.get_slice(key).get_shape()) for name, key in names.items()}
+            _compare(file, {name: tuple(value.shape) for name, value in own.items()}, shapes)
+            for name, key in names.items():
+                own[name].copy_(stored.get_tensor(key))
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"The weights {file} cannot be read: {error}.") from None
 
 
 def write(state: dict[str, Tensor], file: Path) -> None:

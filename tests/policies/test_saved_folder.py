@@ -1,0 +1,208 @@
+"""A policy's folder may come from anywhere: what could run code is refused before LeRobot's loaders see it."""
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lerobot.processor import ProcessorStepRegistry, VanillaObservationProcessorStep
+
+from holdfast import catalog
+from holdfast.core.errors import HoldfastError
+from holdfast.core.observation import Question
+from holdfast.embodiments import EMBODIMENTS
+from holdfast.policies import adapter as adapters
+from holdfast.policies.config import SHIPPED
+from holdfast.policies.pilot import Pilot
+from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, load_pipelines, read_pipeline
+
+NAMES = EMBODIMENTS["piper_x_pair"].names
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the shipped policy without normalization.json, as any folder of a LeRobot policy."""
+    return shutil.copytree(SHIPPED["nano-base"], tmp_path / "policy")
+
+
+def change(file, **changes):
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def popen(marker):
+    return {"class": "subprocess.Popen", "config": {"args": ["touch", str(marker)]}}
+
+
+def act(folder):
+    """Answer one question, as `holdfast rollout --policy` does."""
+    pilot = Pilot(folder, NAMES, rows=1)
+    images = {name: np.zeros((*pilot.size, 3), np.uint8) for name in pilot.cameras}
+    return pilot.answer([Question(catalog.task("stack_bowls"), np.zeros(14, np.float32), images)])[0]
+
+
+def test_the_shipped_policy_is_loaded_and_acts(folder):
+    check_folder(folder)
+    assert act(folder).shape[1] == 14
+
+
+@pytest.mark.parametrize("name", [PREPROCESSOR, POSTPROCESSOR])
+def test_a_step_that_names_a_class_is_refused_and_runs_nothing(folder, tmp_path, name):
+    steps = json.loads((folder / name).read_text())["steps"]
+    change(folder / name, steps=[*steps, popen(tmp_path / "ran")])
+    with pytest.raises(HoldfastError, match=rf"{name}, step {len(steps) + 1}, names the class 'subprocess\.Popen'"):
+        act(folder)
+    with pytest.raises(HoldfastError, match="names the class"):
+        check_folder(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+STEP = {"registry_name": "normalizer_processor", "config": {}}
+BAD_STEPS = {
+    "both": ({**STEP, "class": "subprocess.Popen"}, "names the class"),
+    "class null": ({"class": None}, "names the class"),
+    "unknown": ({"registry_name": "my_step"}, "unknown name 'my_step'"),
+    "of LeRobot, but not of its policies": ({"registry_name": "reward_classifier_processor"}, "unknown name"),
+    "no name": ({"config": {}}, "unknown name 'None'"),
+    "a list as name": ({"registry_name": ["normalizer_processor"]}, "unknown name"),
+    "no object": (["normalizer_processor"], "must be an object"),
+    "config no object": ({**STEP, "config": [1]}, "must be an object"),
+    "state above": ({**STEP, "state_file": "../model.safetensors"}, "reads its state from '../model.safetensors'"),
+    "state anywhere": ({**STEP, "state_file": "/etc/x.safetensors"}, "reads its state from"),
+    "state a pickle": ({**STEP, "state_file": "state.pt"}, "reads its state from 'state.pt'"),
+    "state a number": ({**STEP, "state_file": 1}, "reads its state from"),
+    "code of others": (
+        {"registry_name": "action_tokenizer_processor", "config": {"action_tokenizer_name": "evil/fast"}},
+        "from where LeRobot would run code",
+    ),
+    "number not finite": ({**STEP, "config": {"eps": float("nan")}}, "not a finite number"),
+    "nested": ({**STEP, "config": json.loads("[" * 80 + "]" * 80)}, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_STEPS)
+def test_a_step_that_is_not_plainly_harmless_is_refused(folder, case):
+    step, says = BAD_STEPS[case]
+    change(folder / PREPROCESSOR, steps=[step])
+    with pytest.raises(HoldfastError, match=says):
+        read_pipeline(folder / PREPROCESSOR)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"steps": {}}', "", "[" * 100_000, '"\\ud800"', "1" * 5000])
+def test_a_file_that_is_no_pipeline_is_named(folder, text):
+    (folder / POSTPROCESSOR).write_text(text)
+    with pytest.raises(HoldfastError, match=POSTPROCESSOR):
+        act(folder)
+
+
+def test_a_folder_named_like_code_that_lerobot_trusts_is_not_taken_for_it(folder, tmp_path, monkeypatch):
+    step = {"registry_name": "action_tokenizer_processor"}
+    step["config"] = {"action_tokenizer_name": "lerobot/fast-action-tokenizer"}
+    change(folder / PREPROCESSOR, steps=[step])
+    read_pipeline(folder / PREPROCESSOR)
+    (tmp_path / "lerobot" / "fast-action-tokenizer").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HoldfastError, match="would run code"):
+        read_pipeline(folder / PREPROCESSOR)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"use_peft": True}, "belongs to a PEFT adapter"),
+        ({"type": None}, "it has no 'type'"),
+        ({"type": ["nano"]}, "it has no 'type'"),
+        ({"type": "my_package.Policy"}, "Unknown policy type 'my_package.Policy'"),
+        ({"type": "pi0_fast", "action_tokenizer_name": "evil/fast"}, "action_tokenizer_name to 'evil/fast'"),
+        ({"type": "pi0_fast", "text_tokenizer_name": "./here"}, "text_tokenizer_name"),
+        ({"type": "gaussian_actor", "vision_encoder_name": "evil/encoder"}, "vision_encoder_name"),
+        ({"type": "wall_x", "action_tokenizer_path": "/tmp/evil"}, "action_tokenizer_path"),
+        ({"type": "groot", "base_model_path": "evil/groot"}, "base_model_path"),
+        ({"width": "wide"}, "cannot be configured"),
+        ({"width": 0}, "width must be"),
+        ({"nonsense": 1}, "cannot be configured"),
+        ({"input_features": None}, "needs at least one camera"),
+        ({"type": "act"}, "cannot be configured"),
+    ],
+)
+def test_a_config_that_does_not_belong_to_a_policy_is_one_line(folder, changes, says):
+    change(folder / "config.json", **changes)
+    with pytest.raises(HoldfastError, match=says) as caught:
+        adapters.load(folder, NAMES, "cpu")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04", b"\xff" * 100])
+def test_weights_that_are_none_are_named(folder, content):
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(HoldfastError, match=r"model\.safetensors cannot be read"):
+        adapters.load(folder, NAMES, "cpu")
+
+
+def test_a_step_of_an_installed_plugin_is_known(folder):
+    @ProcessorStepRegistry.register("step_of_a_plugin")
+    class OfPlugin(VanillaObservationProcessorStep):
+        pass
+
+    try:
+        change(folder / PREPROCESSOR, steps=[{"registry_name": "step_of_a_plugin", "config": {}}])
+        read_pipeline(folder / PREPROCESSOR)
+    finally:
+        ProcessorStepRegistry.unregister("step_of_a_plugin")
+
+
+def test_a_pipeline_that_lerobot_cannot_build_is_one_line(folder):
+    config = adapters.load(folder, NAMES, "cpu").config
+    change(folder / PREPROCESSOR, steps=[{"registry_name": "device_processor", "config": {"device": 1, "more": 2}}])
+    with pytest.raises(HoldfastError, match="cannot be loaded: Failed to instantiate processor step") as caught:
+        load_pipelines(config, folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_of_a_stock_config_are_not_read_as_flags(tmp_path):
+    """draccus takes a flag's value that begins with `include` for a file to read."""
+    from holdfast.policies.pi05.stock import start_config
+
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("a secret")
+    config = {"type": "pi05", "tokenizer_name": f"include {secret}", "chunk_size": 20, "optimizer_lr": 1e-05}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    started = start_config(str(tmp_path), {"n_action_steps": "7"}, [])
+    assert started.tokenizer_name == f"include {secret}"
+    assert (started.chunk_size, started.n_action_steps, started.optimizer_lr) == (20, 7, 1e-05)
+
+
+# Calls that may run what a file says, and the files that make them. docs/design.md says why each is safe.
+LOADERS = {
+    "from_pretrained": {"policies/saved_folder.py", "policies/pi05/processor_pi05.py"},
+    "make_pre_post_processors": {"policies/saved_folder.py", "policies/transforms.py"},
+    "make_policy": {"policies/adapter.py"},
+    "Unpickler": {"train/distributed/shard_metadata.py"},
+    "FileSystemReader": {"train/distributed/shards.py"},
+    "import_module": {"cli.py", "arenas/__init__.py", "twin/tasks/__init__.py"},
+    "yaml.load": {"core/outside.py"},
+    **{name: set() for name in ("torch.load", "pickle.load", "pickle.loads", "exec", "__import__", "unsafe_load")},
+}
+COMMON = {"load", "loads"}  # words that count together with their module
+
+
+def used(path):
+    """Names that a file calls or inherits from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        named = [node.func] if isinstance(node, ast.Call) else node.bases if isinstance(node, ast.ClassDef) else []
+        for name in named:
+            if isinstance(name, ast.Attribute):
+                yield f"{getattr(name.value, 'id', '')}.{name.attr}" if name.attr in COMMON else name.attr
+            elif isinstance(name, ast.Name):
+                yield name.id
+
+
+def test_loaders_that_trust_their_files_are_called_only_where_files_are_checked():
+    found = {}
+    for root in [REPOSITORY / "src" / "holdfast", *(REPOSITORY / "plugins").glob("*/src")]:
+        for path in root.rglob("*.py"):
+            for word in used(path):
+                found.setdefault(word, set()).add(path.relative_to(root).as_posix())
+    assert {word: found.get(word, set()) for word in LOADERS} == LOADERS
