@@ -102,3 +102,67 @@ def test_the_command_deploys_and_rolls_back(first, bundle, tmp_path, capsys):
     assert main(["bundle", "deploy", str(bundle.path), "--to", robot]) == 0
     assert main(["bundle", "rollback", robot]) == 0
     assert f"current is {first.hash} again" in capsys.readouterr().out
+
+
+def told(robot, bundle, says):
+    """Both commands say the same line and change nothing."""
+    before = {path: path.lstat().st_mtime_ns for path in robot.rglob("*")}
+    for action in (lambda: deploy(bundle.path, robot), lambda: rollback(robot)):
+        with pytest.raises(HoldfastError, match=says) as caught:
+            action()
+        assert "\n" not in str(caught.value)
+    assert {path: path.lstat().st_mtime_ns for path in robot.rglob("*")} == before
+
+
+@pytest.fixture
+def robot(first, tmp_path):
+    deploy(first.path, tmp_path / "robot")
+    return tmp_path / "robot"
+
+
+DAMAGES = {
+    "current a folder": ("current", lambda path: path.mkdir(), "is not the link"),
+    "current a file": ("current", lambda path: path.write_text("x"), "is not the link"),
+    "current elsewhere": ("current", lambda path: path.symlink_to("/etc"), "points to '/etc', which .* does not know"),
+    "current above": ("current", lambda path: path.symlink_to(".."), r"points to '\.\.'"),
+    "no history": ("history.jsonl", lambda path: None, "does not know"),
+    "history a folder": ("history.jsonl", lambda path: path.mkdir(), "it is a folder"),
+    "history no text": ("history.jsonl", lambda path: path.write_bytes(b"\xff\xfe}"), "not text"),
+    "history zeros": ("history.jsonl", lambda path: path.write_bytes(b"\0" * 512), "not text"),
+}
+LINES = ["{}", "[]}", '{"stack": []}', '{"when": "", "action": "", "stack": "0"}', "{" * 100_000 + "}", "1e999}"]
+LINES += ['{"when": "", "action": "", "stack": ["../../etc"]}', '{"when": "", "action": "", "stack": []}']
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_deployment_is_told_in_one_line(robot, bundle, damage):
+    name, put, says = DAMAGES[damage]
+    (robot / name).unlink()
+    put(robot / name)
+    told(robot, bundle, says)
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:40])
+def test_a_damaged_line_of_the_history_is_named(robot, bundle, line):
+    with (robot / "history.jsonl").open("a") as file:
+        file.write(line + "\n")
+    told(robot, bundle, r"history\.jsonl, line 2,")
+
+
+def test_a_target_that_is_a_file_is_refused(bundle, tmp_path):
+    (tmp_path / "robot").write_text("")
+    told(tmp_path / "robot", bundle, "is not a folder")
+
+
+def test_another_bundle_under_the_name_of_one_is_not_deployed(robot, first, bundle):
+    shutil.copytree(first.path, robot / bundle.hash[:12])
+    with pytest.raises(HoldfastError, match="is not the bundle that was deployed"):
+        deploy(bundle.path, robot)
+    assert current(robot) == first.hash
+
+
+def test_a_folder_that_cannot_be_written_leaves_what_was_in_use(robot, first, bundle):
+    (robot / ".current").mkdir()
+    with pytest.raises(HoldfastError, match="cannot be written"):
+        deploy(bundle.path, robot)
+    assert current(robot) == first.hash
