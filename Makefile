@@ -6,12 +6,13 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?= 1
 
-.PHONY: help setup test check quickstart docs bench gpu-pack clean
+.PHONY: help setup test check fuzz quickstart docs bench gpu-pack clean
 
 help:
 	@echo "make quickstart   set up and watch forgetting and its cure on a CPU (SEED=2: with other demonstrations)"
 	@echo "make test         set up, lint, check types, run all tests"
 	@echo "make check        lint and types only"
+	@echo "make fuzz         give every reader of outside files 2,000 odd contents (FUZZ=100: fewer)"
 	@echo "make docs         build the documentation into site/index.html"
 	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, server"
 	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
@@ -32,6 +33,10 @@ check: setup
 
 test: check
 	$(RUN)/pytest -m "not gpu" -n 2 --dist loadfile
+
+fuzz: export FUZZ ?= 2000
+fuzz: setup
+	$(RUN)/pytest tests/fuzz --timeout=0
 
 quickstart: setup
 	$(RUN)/holdfast run quickstart --seed $(SEED)

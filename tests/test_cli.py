@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from holdfast.cli import COMMANDS, main, set_up_torch
+from holdfast.cli import COMMANDS, entry, main, set_up_torch
 
 
 def test_help_names_every_command(capsys):
@@ -51,3 +51,38 @@ def test_torch_is_set_up_unless_the_user_did(name, monkeypatch):
     monkeypatch.setattr("os.environ", dict(own))
     set_up_torch()
     assert os.environ == own
+
+
+@pytest.mark.parametrize(
+    "command", [["--help"], ["train", "--help"], ["metrics", "-"], ["metrics", "-", "--json"], ["x"]]
+)
+def test_a_reader_that_goes_away_is_no_error_of_ours(command):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", "from holdfast.cli import entry; entry()", *command.split()],
+        input=b'{"tasks": ["a"], "cells": [[1]]}',
+        stdout=writing,
+        stderr=writing if command == "wrong" else subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 1
+    assert not done.stderr
+
+
+def test_a_pipe_of_our_own_that_breaks_is_shown(monkeypatch):
+    def broken(argv):
+        raise BrokenPipeError("a robot went away")
+
+    monkeypatch.setattr("holdfast.cli.main", broken)
+    with pytest.raises(BrokenPipeError, match="robot"):
+        entry()
+
+
+def test_a_very_long_error_keeps_its_start_and_its_advice(capsys):
+    assert main(["x" * 100_000]) == 2
+    said = capsys.readouterr().err
+    assert len(said) < 5000
+    assert said.startswith("holdfast: Unknown command 'xxx")
+    assert said.endswith("twin.\n")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import sys
 from importlib import import_module
 from keyword import iskeyword
+from typing import TextIO
 
 from holdfast import __version__
 from holdfast.core.errors import HoldfastError, unknown
@@ -60,7 +62,7 @@ def main(argv: list[str]) -> int:
         module = argv[0] + "_" * iskeyword(argv[0])
         return int(import_module(f"holdfast.commands.{module}").main(argv[1:]))
     except HoldfastError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        print(f"holdfast: {_shortened(str(error))}", file=sys.stderr)
         return 2
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
@@ -70,6 +72,11 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("holdfast: stopped. Run the same command again to continue.", file=sys.stderr)
         return 130
+
+
+def _shortened(message: str) -> str:
+    """A message without the middle of a value that somebody made very long; advice comes last and stays."""
+    return message if len(message) <= 4000 else f"{message[:2000]} ... {message[-1000:]}"
 
 
 def set_up_torch() -> None:
@@ -82,6 +89,25 @@ def set_up_torch() -> None:
 
 
 def entry() -> None:
-    """Entry point of the console script."""
+    """Entry point of the console script. Exits with 1 if the reader of its output went away, like `head`."""
     set_up_torch()
-    sys.exit(main(sys.argv[1:]))
+    try:
+        try:
+            code = main(sys.argv[1:])
+        finally:
+            print(end="", flush=True)  # while the error can still be caught
+    except BrokenPipeError:
+        if not (_abandoned(sys.stdout) or _abandoned(sys.stderr)):
+            raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes once more on its way out
+        os.dup2(nowhere, sys.stderr.fileno())
+        code = 1
+    sys.exit(code)
+
+
+def _abandoned(output: TextIO) -> bool:
+    """Whether nobody is left to read a pipe."""
+    poll = select.poll()
+    poll.register(output, select.POLLERR)
+    return bool(poll.poll(0))

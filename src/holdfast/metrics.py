@@ -9,22 +9,28 @@ With c(i, j) the mean score of task i after stage j, and b(i) that of task i tra
 
 from __future__ import annotations
 
-import csv
-import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.outside import parse_csv
 from holdfast.core.records import Matrix
 
 _ALONE = 0  # as a stage: the task trained on its own, for the baseline
 _PERCENTILES = (2.5, 97.5)
+_PICKS = 2**22  # resampled scores in memory at a time
+_MOST_TASKS = 2000
+_MOST_NAMED = 100  # missing scores of one figure
+_MOST_TRIALS = 200_000  # resampling takes about 15 us a trial
+_LARGEST = 1e15  # of a score; sums of larger ones could overflow
 
 type _Key = tuple[int, int]  # task i, stage j (or _ALONE)
-type _Pair = tuple[_Key, _Key | None]  # a term of a mean: the first, minus the second if there is one
+type _Stages = int | np.ndarray  # one for all tasks, or one for each
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,9 @@ def summarize(matrix: Matrix, draws: int = 2000, seed: int = 0) -> list[StageMet
     return [
         StageMetrics(
             stage=k,
-            average_score=scores.figure([((i, k), None) for i in range(1, k + 1)]),
-            bwt=scores.figure([((j, k), (j, j)) for j in range(1, k)]),
-            fwt=scores.figure([((j, j), (j, _ALONE)) for j in range(2, k + 1)]),
+            average_score=scores.figure(np.arange(1, k + 1), k),
+            bwt=scores.figure(np.arange(1, k), k, minus=np.arange(1, k)),
+            fwt=scores.figure(np.arange(2, k + 1), np.arange(2, k + 1), minus=_ALONE),
         )
         for k in range(1, len(matrix.tasks) + 1)
     ]
@@ -120,33 +126,46 @@ class _Scores:
     """
 
     def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
-        self.tasks = matrix.tasks
+        self.tasks, self.draws, self.seed = matrix.tasks, draws, seed
         trials = {**matrix.cells, **{(i, _ALONE): scores for i, scores in matrix.baseline.items()}}
-        self.means = {key: float(np.mean(scores)) for key, scores in trials.items() if scores}
-        self.resampled = {
-            key: _resampled_means(scores, draws, np.random.default_rng((seed, *key)))
-            for key, scores in trials.items()
-            if len(scores) > 1
-        }
+        self.means = np.full((len(self.tasks) + 1,) * 2, np.nan)
+        for key, scores in trials.items():
+            if scores:
+                self.means[key] = scores[0] if len(scores) == 1 else np.mean(scores)
+        self.repeated = {key: scores for key, scores in trials.items() if len(scores) > 1}
+        # A stage uses three cells of every task at most, two of which later stages use too.
+        self.resampled = lru_cache(4 * len(self.tasks))(self._resampled)
 
-    def figure(self, pairs: Sequence[_Pair]) -> Figure:
-        if not pairs:
+    def _resampled(self, key: _Key) -> np.ndarray:
+        return _resampled_means(self.repeated[key], self.draws, np.random.default_rng((self.seed, *key)))
+
+    def figure(self, tasks: np.ndarray, stages: _Stages, minus: _Stages | None = None) -> Figure:
+        """The mean over `tasks` of their scores after `stages`, less those after the stages `minus`."""
+        if not len(tasks):
             return Figure(None)
-        needed = dict.fromkeys(key for pair in pairs for key in pair if key is not None)
-        missing = tuple(_place(self.tasks, key) for key in needed if key not in self.means)
-        if missing:
-            return Figure(None, missing=missing)
-        value = float(np.mean([self.means[a] - (self.means[b] if b else 0.0) for a, b in pairs]))
-        if any(key not in self.resampled for key in needed):
+        columns = [np.broadcast_to(stage, tasks.shape) for stage in (stages, minus) if stage is not None]
+        terms = [self.means[tasks, column] for column in columns]
+        absent = np.isnan(terms)
+        if absent.any():
+            where = np.argwhere(absent.T).tolist()
+            named = [_place(self.tasks, (int(tasks[t]), int(columns[c][t]))) for t, c in where[:_MOST_NAMED]]
+            more = [f"{len(where) - _MOST_NAMED} more"] if len(where) > _MOST_NAMED else []
+            return Figure(None, missing=(*named, *more))
+        value = float(np.mean(terms[0] if minus is None else terms[0] - terms[1]))
+        keys = [list(zip(tasks.tolist(), column.tolist(), strict=True)) for column in columns]
+        if not all(key in self.repeated for column in keys for key in column):
             return Figure(value)
-        samples = np.mean([self.resampled[a] - (self.resampled[b] if b else 0.0) for a, b in pairs], axis=0)
-        low, high = np.percentile(samples, _PERCENTILES)
+        samples = [np.array([self.resampled(key) for key in column]) for column in keys]
+        low, high = np.percentile(
+            np.mean(samples[0] if minus is None else samples[0] - samples[1], axis=0), _PERCENTILES
+        )
         return Figure(value, float(low), float(high))
 
 
 def _resampled_means(scores: Sequence[float], draws: int, rng: np.random.Generator) -> np.ndarray:
-    picks = rng.integers(len(scores), size=(draws, len(scores)))
-    return np.asarray(scores, dtype=float)[picks].mean(axis=1)
+    values, block = np.asarray(scores, dtype=float), max(1, _PICKS // len(scores))
+    counts = [min(block, draws - begun) for begun in range(0, draws, block)]  # the same picks as all at once
+    return np.concatenate([values[rng.integers(len(scores), size=(n, len(scores)))].mean(axis=1) for n in counts])
 
 
 def _place(tasks: Sequence[str], key: _Key) -> str:
@@ -155,15 +174,16 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse cells outside the tasks and scores that are not finite; scores may have any scale."""
+    """Refuse cells outside the tasks and scores that are not finite; scores may have any scale up to 1e15."""
     size = len(matrix.tasks)
     for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
         if not (1 <= i <= size and 1 <= j <= size):
             raise HoldfastError(f"Cell ({i}, {j}) lies outside a matrix of {size} tasks; both count from 1.")
     for key, scores in [*matrix.cells.items(), *(((i, _ALONE), s) for i, s in matrix.baseline.items())]:
         for score in scores:
-            if not math.isfinite(score):
-                raise HoldfastError(f"Score {score} of {_place(matrix.tasks, key)} must be a finite number.")
+            if not abs(score) <= _LARGEST:  # written so that NaN is wrong too
+                place = _place(matrix.tasks, key)
+                raise HoldfastError(f"Score {score} of {place} must be a finite number of at most {_LARGEST:g}.")
 
 
 def matrix_from_json(obj: object) -> Matrix:
@@ -201,7 +221,7 @@ def matrix_from_csv(text: str) -> Matrix:
 
     An empty field is a score that was not measured.
     """
-    rows = [[field.strip() for field in row] for row in csv.reader(text.removeprefix("\ufeff").splitlines())]
+    rows = [[field.strip() for field in row] for row in parse_csv(text.removeprefix("\ufeff"), "The matrix")]
     rows = [row for row in rows if any(row)]
     if not rows or rows[0][0] != "stage":
         got = repr(",".join(rows[0])) if rows else "an empty file"
@@ -225,6 +245,10 @@ def matrix_from_csv(text: str) -> Matrix:
 
 
 def _checked(matrix: Matrix) -> Matrix:
+    """The matrix of a file, if it can be computed in reasonable time."""
+    trials = sum(len(s) for s in (*matrix.cells.values(), *matrix.baseline.values()) if len(s) > 1)
+    if trials > _MOST_TRIALS:
+        raise HoldfastError(f"A matrix has at most {_MOST_TRIALS} trials, got {trials}. Give the mean of each cell.")
     check(matrix)
     return matrix
 
@@ -232,7 +256,9 @@ def _checked(matrix: Matrix) -> Matrix:
 def _task_names(names: object) -> tuple[str, ...]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise HoldfastError(f"A matrix needs the names of its tasks, in the stream's order, got {names!r}.")
-    twice = sorted({name for name in names if names.count(name) > 1})
+    if len(names) > _MOST_TASKS:
+        raise HoldfastError(f"A matrix has at most {_MOST_TASKS} tasks, got {len(names)}.")
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise HoldfastError(f"A matrix names each task once, got {', '.join(twice)} more than once.")
     return tuple(names)
@@ -254,7 +280,7 @@ def _measured(entries: Sequence[Any], tasks: Sequence[str], stage: int) -> Itera
 def _stage_number(text: str, stages: int) -> int:
     if text == "baseline":
         return _ALONE
-    if not text.isdecimal() or not 1 <= int(text) <= stages:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= stages:
         raise HoldfastError(f"A row of the CSV starts with its stage, 1 to {stages}, or 'baseline', got {text!r}.")
     return int(text)
 

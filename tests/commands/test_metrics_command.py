@@ -10,6 +10,10 @@ CSV = "stage,stack_bowls,hang_cup\n1,100,\n2,70,90\nbaseline,95,80\n"
 TRIALS = {"tasks": ["a[b]", "b"], "cells": [[[100, 50]], [[50, 25], [75, 100]]]}
 
 
+def stdin(content):
+    return io.TextIOWrapper(io.BytesIO(content))
+
+
 def run(path, capsys, *flags):
     assert main([str(path), *flags]) == 0
     return capsys.readouterr().out
@@ -74,7 +78,7 @@ def test_numbers_of_ten_stages_stay_on_one_line(tmp_path, capsys):
 
 
 def test_dash_reads_json_from_standard_input(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(TRIALS)))
+    monkeypatch.setattr("sys.stdin", stdin(json.dumps(TRIALS).encode()))
     assert json.loads(run("-", capsys, "--json"))["as"] == [75, 62.5]
 
 
@@ -101,7 +105,7 @@ def test_examples_in_the_help_work(form, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("scores.json", b'{"tasks": ["a"],\n "cells": [[1]', r"scores.json: not valid JSON.*line 2, column \d+"),
+        ("scores.json", b'{"tasks": ["a"],\n "cells": [[1]', r"scores.json: .*not valid JSON.*line 2, column \d+"),
         ("scores.json", b"[1]", "scores.json: .*object"),
         ("scores.csv", b"stage,a\n1,x\n", "scores.csv: a after stage 1"),
         ("scores.txt", b"1", r"scores.txt must end in .json or .csv"),
@@ -121,7 +125,50 @@ def test_missing_file_and_folder_are_explained(tmp_path):
         main([str(tmp_path)])
 
 
-def test_bad_standard_input_is_explained(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    with pytest.raises(HoldfastError, match=r"standard input: not valid JSON.*line 1"):
+@pytest.mark.parametrize(("content", "says"), [(b"", "not valid JSON.*line 1"), (b'"\xff"', "UTF-8")])
+def test_bad_standard_input_is_explained(content, says, monkeypatch):
+    monkeypatch.setattr("sys.stdin", stdin(content))
+    with pytest.raises(HoldfastError, match=f"standard input.*{says}"):
         main(["-"])
+
+
+def one_score(text):
+    return f'{{"tasks": ["a", "b"], "cells": [[{text}], [1, 2]]}}'
+
+
+HOSTILE = {
+    "400 digits": ("json", one_score("9" * 400), r"cells\[0\]\[0\] is a whole number beyond 64 bits"),
+    "5000 digits": ("json", one_score("9" * 5000), "thousand digits"),
+    "half a pair": ("json", one_score("1").replace('"a"', r'"\ud800"'), r"tasks\[0\] is not well-formed Unicode"),
+    "deep": ("json", one_score("[" * 200_000), "nested too deeply"),
+    "vast": ("json", one_score("1e308"), r"Score 1e\+308 of a after stage 1 must be a finite number of at most 1e\+15"),
+    "infinite": ("json", one_score("1e999"), "is inf, not a finite number"),
+    "long field": ("csv", "stage,a\n1," + "1" * 140_000, "field larger than field limit .* line 2"),
+    "vast in CSV": ("csv", "stage,a\n1,1e308", "at most"),
+    "stage of 5000 digits": ("csv", "stage,a\n" + "1" * 5000 + ",1", "starts with its stage"),
+    "odd digit": ("csv", "stage,a\n²,1", "starts with its stage"),
+    "many tasks": ("csv", "stage," + ",".join(map(str, range(2001))) + "\n1,1", "at most 2000 tasks, got 2001"),
+    "many trials": ("json", one_score([1] * 200_001), "at most 200000 trials, got 200001"),
+}
+
+
+@pytest.mark.parametrize(("form", "text", "says"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_refused_in_one_line(form, text, says, tmp_path):
+    (tmp_path / f"scores.{form}").write_text(text)
+    with pytest.raises(HoldfastError, match=rf"scores\.{form}: .*{says}") as caught:
+        main([str(tmp_path / f"scores.{form}"), "--json"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_many_tasks_take_seconds(flags, tmp_path, capsys):
+    # With 600 tasks the old way took half a minute; the limit of the test run is its only clock.
+    tasks = [f"task_{i}" for i in range(2000)]
+    (tmp_path / "scores.json").write_text(json.dumps({"tasks": tasks, "cells": [[50] * j for j in range(1, 2001)]}))
+    out = run(tmp_path / "scores.json", capsys, *flags)
+    if flags:
+        assert json.loads(out)["as"] == [50] * 2000
+        assert json.loads(out)["missing"]["fwt"][-1][-2:] == ["baseline of task_100", "1899 more"]
+    else:
+        assert "too wide for a table" in out
+        assert ["2000", "50.0", "+0.0", "-"] in [line.split() for line in out.splitlines()]

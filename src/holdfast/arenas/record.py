@@ -6,7 +6,6 @@ parts to finish are short; a task whose parts are all recorded is joined while o
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -33,6 +32,7 @@ from holdfast.arenas.recording_shards import (
 from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
+from holdfast.core.outside import read_json
 from holdfast.core.processes import end_with_parent
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
@@ -63,7 +63,7 @@ class Work:
         """Store the order; refuse to continue a recording with another one."""
         file = self.folder / "order.json"
         if file.exists():
-            _check_same(self.order, json.loads(file.read_text()), self.folder)
+            _check_same(self.order, read_json(file), self.folder)
         else:
             write_json(file, asdict(self.order))
         shutil.rmtree(self.folder / FRAMES, ignore_errors=True)
@@ -213,7 +213,9 @@ def _check_expert(order: RecordingOrder, kept: int, dropped: int) -> None:
         )
 
 
-def _check_same(order: RecordingOrder, begun: dict[str, Any], where: Path) -> None:
+def _check_same(order: RecordingOrder, begun: Any, where: Path) -> None:
+    if not isinstance(begun, dict):
+        raise HoldfastError(f"{where} does not say what it records. Choose another --output, or delete it.")
     begun = {"arena": "twin", **begun}  # recordings of earlier versions do not name it
     changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
     if changed:

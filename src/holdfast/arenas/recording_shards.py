@@ -18,6 +18,7 @@ import numpy as np
 from holdfast import arenas
 from holdfast.arenas.demonstrate import Demonstration, RecordingOrder, demonstrate
 from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import read_json
 from holdfast.data.doctor.findings import Expected
 from holdfast.data.doctor.pictures import lost_frames
 from holdfast.data.lerobot.source import open_source
@@ -105,10 +106,13 @@ def seeds_of(parts: list[Path]) -> tuple[list[int], list[int]]:
 def read_notes(dataset: Path) -> dict[str, Any] | None:
     """A recording's `order`, `seeds` and `dropped`; None if the dataset is not a recording of an arena."""
     try:
-        notes: dict[str, Any] = json.loads((dataset / NOTES).read_text())
-    except (OSError, ValueError):
+        notes = read_json(dataset / NOTES)
+    except HoldfastError:
         return None
-    return notes
+    match notes:
+        case {"order": {"task": str(), "level": str()}, "seeds": [*seeds], "dropped": [*dropped]}:
+            return notes if all(isinstance(seed, int) for seed in (*seeds, *dropped)) else None
+    return None
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -63,6 +63,8 @@ def recorded(dataset: str, number: int, arena: str) -> Shown:
     if notes is None or origin != arena:
         note = "Recorded elsewhere: not scored." if notes is None else f"Scored only with --arena {origin}."
         return Shown(Task(source.root.name, note, ("any",)), round(source.fps), _repeated(source, number, None))
+    if number >= len(notes["seeds"]):
+        raise HoldfastError(f"{dataset} does not say which layout episode {number} was recorded in.")
     loaded = arenas.load(arena)
     episode = ScoredEpisode(loaded, loaded.task(notes["order"]["task"]))
     episode.begin(notes["seeds"][number], notes["order"]["level"])

@@ -62,7 +62,7 @@ def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
     """
     if name_or_path in _streams():
         return _stream(_streams()[name_or_path], _HERE, data_root, f"catalog stream {name_or_path!r}")
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))
     if not os.path.exists(path):
         raise HoldfastError(
             f"{unknown('stream', name_or_path, streams())} There is no file of that name either; "
@@ -89,8 +89,8 @@ def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: s
     embodiment = table.get("embodiment")
     if embodiment is not None:
         embodiment = convert(str, embodiment, f"{where}: 'embodiment'")
-        beside = folder / Path(embodiment).expanduser()
-        embodiment = str(beside) if beside.is_file() else embodiment
+        beside = os.path.join(folder, os.path.expanduser(embodiment))
+        embodiment = beside if os.path.isfile(beside) else embodiment
     entries = table.get("task", [])
     if not isinstance(entries, list) or not entries:
         raise HoldfastError(f"{where} lists no task. Add a table [[task]] with a name and a dataset for each.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_length
+from holdfast.core.outside import read_toml
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")  # folders are named after it, with a prefix
 # Repeated tables are named in the singular: [[task.milestone]].
 _KEYS = {"milestones": "milestone", "penalties": "penalty"}
 _WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"}
@@ -25,19 +25,7 @@ _WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"
 
 def read(path: Path) -> dict[str, Any]:
     """Read a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except IsADirectoryError:
-        raise HoldfastError(f"{path} is a folder. Give the path of the stream's TOML file.") from None
-    except UnicodeDecodeError as error:
-        raise HoldfastError(f"{path} is not a text file in UTF-8: {error}.") from None
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        problem = str(error).replace("at end of document", f"at line {len(text.splitlines())}, the end of the file")
-        raise HoldfastError(f"{path} is not valid TOML: {problem}. Correct that line.") from None
+    return read_toml(path)
 
 
 def build[T: DataclassInstance](kind: type[T], table: object, where: str) -> T:

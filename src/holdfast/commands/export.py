@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import catalog, embodiments
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.records import Stream, StreamTask
@@ -99,8 +99,12 @@ def _stream(file: Path, stream: str | None, data_root: str | None) -> Stream:
     if stream is None and not beside.is_file():
         raise HoldfastError(f"{file} does not say which stream its tasks belong to. Add --stream=FILE.")
     if stream is None:
-        config = json.loads(beside.read_text())
-        stream, data_root = config["stream"], data_root or config["data_root"]
+        config = outside.read_json(beside, finite=False)
+        match config:
+            case {"stream": str() as stream, "data_root": str() | None as root}:
+                data_root = data_root or root
+            case _:
+                raise HoldfastError(f"{beside} does not name a stream and a data_root. Add --stream=FILE.")
     try:
         return catalog.load_stream(stream, data_root)
     except HoldfastError as error:

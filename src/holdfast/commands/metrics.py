@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
 
+_WIDEST = 50  # tasks in a table
 _HELP = """\
 Compute, after every stage of a stream of tasks:
 
@@ -74,36 +77,23 @@ def main(argv: list[str]) -> int:
 
 
 def _load(name: str) -> Matrix:
-    text = sys.stdin.read() if name == "-" else _read(Path(name))
+    what = "standard input" if name == "-" else name
+    text = decode(sys.stdin.buffer.read(LARGEST + 1), what) if name == "-" else _read(name)
     try:
-        return matrix_from_csv(text) if name.lower().endswith(".csv") else matrix_from_json(_parse(text))
+        is_csv = name.lower().endswith(".csv")
+        return matrix_from_csv(text) if is_csv else matrix_from_json(parse_json(text, "The matrix"))
     except HoldfastError as error:
-        raise HoldfastError(f"{'standard input' if name == '-' else name}: {error}") from None
+        raise HoldfastError(f"{what}: {error}") from None
 
 
-def _read(path: Path) -> str:
-    if path.is_dir():
-        raise HoldfastError(f"{path} is a folder. Give a .json or .csv file with scores.")
-    if not path.exists():
-        raise HoldfastError(f"There is no file {path}. `holdfast metrics --help` shows what it should hold.")
-    if path.suffix.lower() not in (".json", ".csv"):
-        raise HoldfastError(f"{path} must end in .json or .csv, so that it is clear how to read it.")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise HoldfastError(f"{path} is not a text file in UTF-8: {error}.") from None
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _parse(text: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise HoldfastError(
-            f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
-            "`holdfast metrics --help` shows the form."
-        ) from None
+def _read(name: str) -> str:
+    if os.path.isdir(name):
+        raise HoldfastError(f"{name} is a folder. Give a .json or .csv file with scores.")
+    if not os.path.exists(name):
+        raise HoldfastError(f"There is no file {name}. `holdfast metrics --help` shows what it should hold.")
+    if not name.lower().endswith((".json", ".csv")):
+        raise HoldfastError(f"{name} must end in .json or .csv, so that it is clear how to read it.")
+    return read_text(Path(name))
 
 
 def _figures(stages: list[StageMetrics]) -> dict[str, list[Figure]]:
@@ -134,7 +124,10 @@ def print_metrics(matrix: Matrix) -> None:
     # A pipe has no width; ten stages need about 100 columns, and numbers must not be folded.
     console = Console(width=max(120, Console().width), highlight=False)
     intervals = any(figure.low is not None for column in _figures(stages).values() for figure in column)
-    console.print("[bold]Score of each task after each stage[/]", _matrix_table(matrix), sep="\n")
+    if len(matrix.tasks) <= _WIDEST:
+        console.print("[bold]Score of each task after each stage[/]", _matrix_table(matrix), sep="\n")
+    else:
+        console.print(f"The scores of {len(matrix.tasks)} tasks are too wide for a table.")
     title = "Metrics after each stage" + (", with 95 % intervals over trials" if intervals else "")
     console.print(f"\n[bold]{title}[/]", _metrics_table(stages), sep="\n")
     for line in _missing(matrix, stages):
@@ -143,10 +136,11 @@ def print_metrics(matrix: Matrix) -> None:
 
 def _missing(matrix: Matrix, stages: list[StageMetrics]) -> Iterator[str]:
     """One line for every missing score; a missing stage or baseline is named once."""
+    measured = {j for _, j in matrix.cells}
     if not matrix.baseline:
         yield "No baseline was given, so there is no fwt."
     for stage in stages:
-        if not any(j == stage.stage for _, j in matrix.cells):
+        if stage.stage not in measured:
             yield f"Stage {stage.stage} was not measured."
             continue
         for name, figure in (("as", stage.average_score), ("bwt", stage.bwt), ("fwt", stage.fwt)):

@@ -84,7 +84,7 @@ def parse_json(text: str, what: object, *, finite: bool = True) -> Any:
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """The content of a TOML file."""
+    """The content of a TOML file; `inf` and `nan` are numbers of TOML, and of YAML."""
     text = read_text(file, LARGEST_SETTINGS)
     _check_toml(text, file)
     try:
@@ -96,7 +96,7 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise _unreadable(file, "it has a number of several thousand digits") from None
     except RecursionError:
         raise _unreadable(file, "it is nested too deeply") from None
-    checked: dict[str, Any] = check(content, file)
+    checked: dict[str, Any] = check(content, file, finite=False)
     return checked
 
 
@@ -117,7 +117,7 @@ def read_yaml(file: Path) -> Any:
         content = yaml.load(text, loader)
     except (yaml.YAMLError, ValueError) as error:
         raise _unreadable(file, f"it is not valid YAML: {' '.join(str(error).split())}") from None
-    return check(content, file)
+    return check(content, file, finite=False)
 
 
 def parse_csv(text: str, what: object) -> list[list[str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
+import os
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.embodiments.embodiment import Dimension, Embodiment
+from holdfast.core.json_records import from_json
+from holdfast.core.outside import read_toml
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.embodiments.piper_x import PIPER_X_PAIR
 
 EMBODIMENTS = {PIPER_X_PAIR.name: PIPER_X_PAIR}
@@ -19,14 +21,13 @@ def load(name: str) -> Embodiment:
     path = Path(name)
     if path.suffix != ".toml":
         raise unknown("embodiment (give one of these or a .toml file)", name, EMBODIMENTS)
+    if not os.path.exists(path):
+        raise HoldfastError(f"Embodiment file {name} does not exist.")
+    content = read_toml(path)
+    robot = {"name": content.get("name", path.stem), "dimensions": content.get("dimension")}
     try:
-        content = tomllib.loads(path.read_text())
-        rows = content["dimension"]
-        return Embodiment(content.get("name", path.stem), tuple(Dimension(**row) for row in rows))
-    except FileNotFoundError:
-        raise HoldfastError(f"Embodiment file {name} does not exist.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return from_json(Embodiment, robot, f"Embodiment file {name}")
+    except HoldfastError as error:
         raise HoldfastError(
-            f"Embodiment file {name} cannot be read ({error}). Each [[dimension]] needs name, arm, kind, lower, "
-            "upper and step, and may have fastest."
+            f"{error} Each [[dimension]] needs name, arm, kind, lower, upper and step, and may have fastest."
         ) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.json_records import read_content
+from holdfast.core.outside import read_json
 from holdfast.core.shapes import check_shapes
 
 if TYPE_CHECKING:
@@ -48,13 +48,12 @@ def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) ->
 
     if not (folder / VALUES).exists() and not shapes:
         return None
-    try:
-        tensors = load_file(folder / TENSORS, device)
-    except (OSError, SafetensorError) as error:
-        raise HoldfastError(f"{folder} lacks what the method kept: {error}.") from None
-    values = read_content(folder / VALUES)
+    values = read_json(folder / VALUES, finite=False)
     if not isinstance(values, dict):
         raise HoldfastError(f"{folder / VALUES} must hold an object, got {str(values)[:80]!r}.")
-    state = MethodState(tensors, values)
+    try:
+        state = MethodState(load_file(folder / TENSORS, device), values)
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"{folder} lacks what the method kept: {error}.") from None
     state.check(shapes, folder / TENSORS)
     return state

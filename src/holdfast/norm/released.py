@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import read_json
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space
 
@@ -23,12 +24,7 @@ def read_norm_stats(path: Path, actions: int, states: int | None = None) -> Spac
     Zeros that pad the statistics to the network's width are dropped.
     """
     path = path / "norm_stats.json" if path.is_dir() else path
-    try:
-        content = json.loads(path.read_text())
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise HoldfastError(f"{path} is not JSON ({error}).") from None
+    content = read_json(path)
     tables = content.get("norm_stats", content) if isinstance(content, dict) else {}
     features = {}
     for feature, dimensions in (("state", states or actions), ("actions", actions)):

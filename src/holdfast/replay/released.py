@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import read_json
 
 
 def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
     """Read which episodes a buffer keeps and check them against the dataset's frames."""
+    content = read_json(path)
     try:
-        content = json.loads(path.read_text())
         mode, frames = content.get("mode", "transition"), int(content["original_dataset_size"])
         steps = np.sort(np.array(content["buffer_indices"], dtype=np.int64))
         episodes = tuple(int(name) for name in content.get("episode_indices") or ())
         total = int(content.get("original_num_episodes", len(starts)))
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise HoldfastError(
             f"{path} is not a replay buffer of the released code ({type(error).__name__}: {error})."
         ) from None
@@ -35,7 +34,7 @@ def read_episodes(path: Path, starts: Sequence[int], ends: Sequence[int]) -> tup
             f"{path} was built from {total} episodes with {frames} frames; the dataset has {len(starts)} with "
             f"{ends[-1]}. Name the dataset it was built from in the stream."
         )
-    wrong = sorted(e for e in set(episodes) if not 0 <= e < total or episodes.count(e) > 1)
+    wrong = [e for e, count in Counter(episodes).items() if not 0 <= e < total or count > 1]
     if wrong or not episodes:
         raise HoldfastError(f"{path} must list episodes 0 to {total - 1}, each at most once, got {list(episodes)}.")
     expected = np.concatenate([np.arange(starts[e], ends[e]) for e in sorted(episodes)])

@@ -137,11 +137,39 @@ def _in_rows(trials: Sequence[Trial], names: Sequence[str], arrangement: Arrange
 
 def _range_checks(log: Path) -> tuple[dict[str, Any], ...]:
     """The last range check of every task in every stage; a restarted stage is checked again."""
-    found = {(line["stage"], line["task"]): line for line in read_lines(log) if line.get("event") == RANGE_CHECK}
+    found = {(line["stage"], line["task"]): line for line in read_lines(log) if _is_range_check(line)}
     return tuple(found[key] for key in sorted(found, key=lambda key: int(key[0])))
+
+
+def _is_range_check(line: dict[str, Any]) -> bool:
+    match line:
+        case {"event": event, "stage": int(), "task": str(), "rows": [_, *_] as rows} if event == RANGE_CHECK:
+            return all(map(_is_row, rows))
+    return False
+
+
+def _is_row(row: Any) -> bool:
+    match row:
+        case {"name": str(), "largest": int() | float(), "outside": int() | float(), "widened": bool()}:
+            return True
+    return False
 
 
 def _stage(files: StagePaths) -> StageLog:
     kept = files.checkpoint.buffer.tasks if files.checkpoint.buffer_file.exists() else ()
     counts = {task.task: (len(task.episodes), task.total) for task in kept}
-    return StageLog(files.number, files.name, tuple(read_lines(files.metrics)), counts)
+    lines = tuple(line for line in read_lines(files.metrics) if _is_progress(line))
+    return StageLog(files.number, files.name, lines, counts)
+
+
+def _is_progress(line: dict[str, Any]) -> bool:
+    """Whether the values of a metrics line that the report uses are what they should be."""
+    tables = [line.get(name, {}) for name in ("samples", "loss_by_task")]
+    numbers = [line.get(name, 0) for name in ("steps", "replay_steps")]
+    step = line.get("step")
+    return (
+        isinstance(step, int)
+        and step > 0
+        and all(isinstance(table, dict) for table in tables)
+        and all(isinstance(n, int | float) for n in (*numbers, *(n for table in tables for n in table.values())))
+    )

@@ -190,7 +190,11 @@ def _replay(run: RunResults) -> list[Plain]:
 
 def _range_checks(run: RunResults) -> list[Plain]:
     """Per task: the dimension that leaves [-1, 1] furthest, and all dimensions."""
-    limit = float(run.config.get("norm", {}).get("limit", 10.0))
+    match run.config:
+        case {"norm": {"limit": int() | float() as limit}}:
+            pass
+        case _:
+            limit = 10.0
     tasks = []
     for check in run.range_checks:
         rows = check["rows"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from PIL import Image
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.observation import Observation
+from holdfast.core.outside import read_toml
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.robots.limits import Workspace
@@ -114,10 +114,7 @@ def read_pair(path: Path) -> tuple[LeRobotRobot, Workspace]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise HoldfastError(f"{path} cannot be read: {error}.") from None
+    content = read_toml(path)
     for key in content:
         if key not in _KEYS:
             raise unknown(f"key of {path}", key, _KEYS)

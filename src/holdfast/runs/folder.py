@@ -63,7 +63,9 @@ class RunFolder:
 
     def _frame_formats(self) -> dict[str, str]:
         file = self.paths.frame_formats
-        formats: dict[str, str] = read_content(file) if file.exists() else {}
+        formats = read_content(file) if file.exists() else {}
+        if not isinstance(formats, dict) or not all(isinstance(value, str) for value in formats.values()):
+            raise HoldfastError(f"{file} must give every task's format, got {str(formats)[:80]!r}. Restore it.")
         return formats
 
     def stage(self, stage: Stage) -> StagePaths:

@@ -26,7 +26,18 @@ def read_scores(file: Path, names: Sequence[str]) -> Matrix:
             raise HoldfastError(
                 f"{file} has the tasks {content['tasks']}, the run has {list(names)}. Evaluate again."
             )
-        cells = {(int(k.split(",")[0]), int(k.split(",")[1])): tuple(v) for k, v in content["cells"].items()}
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        cells = {_cell(key): _scores(scores) for key, scores in content["cells"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HoldfastError(f"{file} cannot be read ({error}). Delete it and evaluate again.") from None
     return Matrix(tuple(names), cells)
+
+
+def _cell(key: str) -> tuple[int, int]:
+    task, stage = key.split(",")
+    return int(task), int(stage)
+
+
+def _scores(scores: object) -> tuple[float, ...]:
+    if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
+        raise ValueError(f"scores must be a list of numbers, got {str(scores)[:80]!r}")
+    return tuple(scores)

@@ -9,6 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import parse_json, read_text
+
+_LARGEST = 2**30  # bytes; a log grows with the training
 RANGE_CHECK = "audit"  # the event's name in the file is older than the check's name
 
 
@@ -38,9 +42,11 @@ class RunLog:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """The lines of a log, but for one that a kill left half-written. Empty if there is no file."""
-    lines: list[dict[str, Any]] = []
-    for text in file.read_text().splitlines() if file.exists() else []:
-        with suppress(json.JSONDecodeError):
-            lines.append(json.loads(text))
+    """The lines of a log, but for those that are no objects: a kill leaves one half-written. Empty without a file."""
+    lines = []
+    for text in read_text(file, _LARGEST).splitlines() if file.exists() else []:
+        with suppress(HoldfastError):
+            line = parse_json(text, file, finite=False)
+            if isinstance(line, dict):
+                lines.append(line)
     return lines

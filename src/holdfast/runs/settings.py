@@ -13,6 +13,7 @@ import yaml
 from holdfast.catalog.reader import build
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
+from holdfast.core.outside import read_yaml
 from holdfast.core.records import Task
 
 # Settings that may differ between two starts of one run, because they do not change the final weights (how ranks share
@@ -52,11 +53,12 @@ def read_settings(file: Path) -> RunSettings:
         raise HoldfastError(
             f"{file.parent} is not a run: it has no {file.name}. Give the folder that `holdfast train` wrote."
         )
-    try:
-        content = yaml.safe_load(file.read_text())
-        return RunSettings(dict(content["config"]), list(content["tasks"]))
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise HoldfastError(f"{file} is not as `holdfast train` writes it: {error!r}.") from None
+    content = read_yaml(file)
+    parts = (content.get("config"), content.get("tasks")) if isinstance(content, dict) else ()
+    match parts:
+        case (dict() as config, list() as tasks):
+            return RunSettings(config, tasks)
+    raise HoldfastError(f"{file} is not as `holdfast train` writes it: it must have a table config and a list tasks.")
 
 
 def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, Any]]) -> None:
@@ -74,13 +76,13 @@ def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, An
         )
 
 
-def read_task(table: dict[str, Any]) -> Task:
+def read_task(table: Any) -> Task:
     """A task as run.yaml lists it: like a stream's TOML, but with every field and plural names."""
-    content = {key: value for key, value in table.items() if value is not None}
-    for plural, singular in (("milestones", "milestone"), ("penalties", "penalty")):
-        if plural in content:
-            content[singular] = content.pop(plural)
-    return build(Task, content, f"task {str(table.get('name'))[:80]!r}")
+    if not isinstance(table, dict) or not {"name", "milestones", "penalties"} <= set(table):
+        raise HoldfastError(f"A task must have name, milestones and penalties, got {str(table)[:80]!r}.")
+    names = {"milestones": "milestone", "penalties": "penalty"}
+    content = {names.get(key, key): value for key, value in table.items() if value is not None}
+    return build(Task, content, f"task {table['name']!r}")
 
 
 def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:

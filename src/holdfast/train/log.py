@@ -12,6 +12,7 @@ import torch
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
+from holdfast.core.outside import parse_json
 from holdfast.data.sampler import Draw
 from holdfast.runs.paths import StagePaths
 from holdfast.train.config import LogConfig
@@ -113,11 +114,11 @@ class MetricsLog:
         if not self._path.exists():
             return
         kept = []
-        for line in self._path.read_text().splitlines():
+        for line in self._path.read_text(errors="replace").splitlines():
             try:
-                if json.loads(line)["step"] <= step:
+                if parse_json(line, self._path, finite=False)["step"] <= step:
                     kept.append(line + "\n")
-            except (json.JSONDecodeError, KeyError):
+            except (HoldfastError, KeyError, TypeError):
                 break
         write_text(self._path, "".join(kept))
 
