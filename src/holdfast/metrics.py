@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -127,17 +128,18 @@ class _Scores:
 
     def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
         self.tasks, self.draws, self.seed = matrix.tasks, draws, seed
-        trials = {**matrix.cells, **{(i, _ALONE): scores for i, scores in matrix.baseline.items()}}
-        self.means = np.full((len(self.tasks) + 1,) * 2, np.nan)
-        for key, scores in trials.items():
+        self.trials = {**matrix.cells, **{(i, _ALONE): scores for i, scores in matrix.baseline.items()}}
+        shape = (len(self.tasks) + 1, len(self.tasks) + 1)
+        self.means, self.counts = np.full(shape, np.nan), np.zeros(shape, int)
+        for key, scores in self.trials.items():
+            self.counts[key] = len(scores)
             if scores:
                 self.means[key] = scores[0] if len(scores) == 1 else np.mean(scores)
-        self.repeated = {key: scores for key, scores in trials.items() if len(scores) > 1}
         # A stage uses three cells of every task at most, two of which later stages use too.
         self.resampled = lru_cache(4 * len(self.tasks))(self._resampled)
 
     def _resampled(self, key: _Key) -> np.ndarray:
-        return _resampled_means(self.repeated[key], self.draws, np.random.default_rng((self.seed, *key)))
+        return _resampled_means(self.trials[key], self.draws, np.random.default_rng((self.seed, *key)))
 
     def figure(self, tasks: np.ndarray, stages: _Stages, minus: _Stages | None = None) -> Figure:
         """The mean over `tasks` of their scores after `stages`, less those after the stages `minus`."""
@@ -152,9 +154,9 @@ class _Scores:
             more = [f"{len(where) - _MOST_NAMED} more"] if len(where) > _MOST_NAMED else []
             return Figure(None, missing=(*named, *more))
         value = float(np.mean(terms[0] if minus is None else terms[0] - terms[1]))
-        keys = [list(zip(tasks.tolist(), column.tolist(), strict=True)) for column in columns]
-        if not all(key in self.repeated for column in keys for key in column):
+        if any(self.counts[tasks, column].min() < 2 for column in columns):
             return Figure(value)
+        keys = [list(zip(tasks.tolist(), column.tolist(), strict=True)) for column in columns]
         samples = [np.array([self.resampled(key) for key in column]) for column in keys]
         low, high = np.percentile(
             np.mean(samples[0] if minus is None else samples[0] - samples[1], axis=0), _PERCENTILES
@@ -176,13 +178,13 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 def check(matrix: Matrix) -> None:
     """Refuse cells outside the tasks and scores that are not finite; scores may have any scale up to 1e15."""
     size = len(matrix.tasks)
-    for i, j in [*matrix.cells, *((i, 1) for i in matrix.baseline)]:
-        if not (1 <= i <= size and 1 <= j <= size):
+    alone = (((i, _ALONE), scores) for i, scores in matrix.baseline.items())
+    for (i, j), scores in chain(matrix.cells.items(), alone):
+        if not (1 <= i <= size and 0 <= j <= size) or (j == _ALONE and (i, j) in matrix.cells):
             raise HoldfastError(f"Cell ({i}, {j}) lies outside a matrix of {size} tasks; both count from 1.")
-    for key, scores in [*matrix.cells.items(), *(((i, _ALONE), s) for i, s in matrix.baseline.items())]:
         for score in scores:
-            if not abs(score) <= _LARGEST:  # written so that NaN is wrong too
-                place = _place(matrix.tasks, key)
+            if not -_LARGEST <= score <= _LARGEST:  # written so that NaN is wrong too
+                place = _place(matrix.tasks, (i, j))
                 raise HoldfastError(f"Score {score} of {place} must be a finite number of at most {_LARGEST:g}.")
 
 

@@ -155,7 +155,7 @@ def test_the_pair_written_as_toml_reads_back_equal(tmp_path):
         (SMALL, "dimension = [3]", r"dimensions\[0\].*got '3'"),
         (SMALL, '[dimension]\nname = "a"', "dimensions"),
         ("step = 0.05\n", "", r"dimensions\[0\].step is missing.*needs name, arm, kind, lower, upper and step"),
-        ("step = 0.05", "stepp = 0.05", "stepp"),
+        ("step = 0.05", "step = 0.05\nspeed = 1", r"dimensions\[0\].speed is not known"),
         ("lower = -1.5", 'lower = "-1.5"', "lower: input should be a valid number"),
         ("lower = -1.5", "lower = true", "lower: input should be a valid number"),
         ('arm = "left"', "arm = [1]", "arm: input should be a valid string"),

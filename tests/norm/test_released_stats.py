@@ -35,7 +35,7 @@ def test_what_pads_to_the_network_s_width_is_dropped(tmp_path):
         ({}, 3, "needs 3 finite numbers called 'q01'"),
         ({}, 1, "has 2 dimensions, the datasets have 1.*another robot"),
         ({"q99": None}, 2, "needs 2 finite numbers called 'q99', got None"),
-        ({"mean": [0.0, float("nan")]}, 2, "called 'mean'"),
+        ({"mean": [0.0, float("nan")]}, 2, r"mean\[1\] is nan"),
         ({"std": "wide"}, 2, "called 'std'"),
     ],
 )
