@@ -42,6 +42,7 @@ YAML = {
     "bad date": ("a: 2020-13-01", "not valid YAML"),
     "date": ("a: 2020-01-01", "a is a date"),
     "number as key": ("1: x", r"\[1\] is a key"),
+    "nothing as key": ("a: {null: x}", r"a.None is a key"),
     "two documents": ("a: 1\n---\nb: 1", "not valid YAML"),
 }
 

@@ -18,8 +18,19 @@ _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^\s"\[\]{},:=;]+|[\[\]{},:=;\n]')
 _HOLE = "a hole to fill"
 
 
-def mutated(valid: bytes) -> st.SearchStrategy[bytes]:
+class Content(bytes):
+    """Bytes whose middle is left out where they are shown."""
+
+    def __repr__(self) -> str:
+        return repr(bytes(self)) if len(self) < 2000 else f"{bytes(self[:1000])!r} ... {bytes(self[-1000:])!r}"
+
+
+def mutated(valid: bytes) -> st.SearchStrategy[Content]:
     """Contents that begin as `valid`, and some that have nothing to do with it."""
+    return _mutated(valid).map(Content)
+
+
+def _mutated(valid: bytes) -> st.SearchStrategy[bytes]:
     cut = st.integers(0, len(valid)).map(lambda end: valid[:end])
     kinds = [st.binary(max_size=200), cut, _patched(valid), _patched(valid)]
     try:

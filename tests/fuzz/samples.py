@@ -20,7 +20,7 @@ instruction = "Wipe the table."
 arms = ["left"]
 dataset = "me/wipe"
 cameras = {top = "head"}
-every = 2
+fps = 15
 [[task.milestone]]
 name = "cloth"
 text = "Takes the cloth."

@@ -170,7 +170,8 @@ def _well_formed(text: str) -> bool:
 
 
 def _step(key: Any) -> str:
-    return f"[{key}]" if isinstance(key, int) else f".{key[:40]}" if str(key).isidentifier() else f".{str(key)[:40]!r}"
+    name = str(key)[:40]
+    return f"[{name}]" if isinstance(key, int) else f".{name}" if name.isidentifier() else f".{name!r}"
 
 
 def _check_toml(text: str, what: object) -> None:
