@@ -256,7 +256,7 @@ def _checked(matrix: Matrix) -> Matrix:
 
 
 def _task_names(names: object) -> tuple[str, ...]:
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) and n and n.isprintable() for n in names):
         raise HoldfastError(f"A matrix needs the names of its tasks, in the stream's order, got {names!r}.")
     if len(names) > _MOST_TASKS:
         raise HoldfastError(f"A matrix has at most {_MOST_TASKS} tasks, got {len(names)}.")

@@ -140,6 +140,7 @@ HOSTILE = {
     "400 digits": ("json", one_score("9" * 400), r"cells\[0\]\[0\] is a whole number beyond 64 bits"),
     "5000 digits": ("json", one_score("9" * 5000), "thousand digits"),
     "half a pair": ("json", one_score("1").replace('"a"', r'"\ud800"'), r"tasks\[0\] is not well-formed Unicode"),
+    "two lines": ("csv", 'stage,"a\nb"\n1,1', "needs the names of its tasks"),
     "deep": ("json", one_score("[" * 200_000), "nested too deeply"),
     "vast": ("json", one_score("1e308"), r"Score 1e\+308 of a after stage 1 must be a finite number of at most 1e\+15"),
     "infinite": ("json", one_score("1e999"), "is inf, not a finite number"),

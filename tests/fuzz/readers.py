@@ -326,7 +326,7 @@ def stored_row(kind: str) -> Callable[[Path], None]:
         from holdfast.console.sheets import Sheets
         from holdfast.runs.trials import Trials
 
-        values = samples.row(file)
+        values = samples.row(file, samples.TRIAL if kind == "trials" else samples.EVENT)
         for old in file.parent.glob("file.sqlite*"):
             old.unlink()
         target = file.with_name("file.sqlite")

@@ -97,9 +97,9 @@ TRIALS_CSV = (
     'press_button,2,1700000000.5,bob,,,,no,,,"one, two"\n'
 )
 TRIAL = {
-    "task": "stack_bowls", "stage": 1, "milestones": "[]", "penalties": "{}", "source": "twin", "seed": 3,
+    "run": "run", "task": "stack_bowls", "stage": 1, "milestones": "[]", "penalties": "{}", "source": "twin", "seed": 3,
     "level": "standard", "seconds": 12.0, "score": 0.0, "valid": 1, "final": 1, "operator": "", "when": 1.7e9,
-    "video": "", "notes": "horizon 8, ahead 2", "policy": "x", "normalization": "y", "times": "{}",
+    "video": "", "notes": "horizon 8, asked 2 ahead", "policy": "x", "normalization": "y", "times": "{}",
 }  # fmt: skip
 EVENT = {
     "key": "k", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,
@@ -114,14 +114,14 @@ CACHE = {
 }  # fmt: skip
 
 
-def row(file: Path) -> dict:
-    """The values of a row, as far as the file has any: lists and objects are stored as their text."""
+def row(file: Path, valid: dict) -> dict:
+    """A valid row with the values that the file has; lists and objects are stored as their text."""
     try:
         content = json.loads(file.read_bytes())
     except (ValueError, RecursionError):
         content = {}
-    values = {key: value for key, value in content.items() if key} if isinstance(content, dict) else {}
-    return {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in values.items()} or {"when": 0.0}
+    values = {**valid, **{k: v for k, v in content.items() if k in valid}} if isinstance(content, dict) else valid
+    return {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in values.items()}
 
 
 def exportable(folder, get):

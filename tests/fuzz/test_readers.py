@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from holdfast.core.errors import HoldfastError
 
-CONTENTS = int(os.environ.get("FUZZ", "20"))
+CONTENTS = int(os.environ.get("FUZZ", "50"))
 SECONDS = 5.0  # of this process, not of the clock
 
 
