@@ -79,7 +79,7 @@ def test_a_file_of_a_checkpoint_that_cannot_be_used_is_named(path, name, text, r
 @pytest.mark.parametrize("text", ["", "[]", "config: {}", "{", "config: {method: er}\ntasks: [1]", "config: 3\ntasks: 4"])
 def test_settings_that_are_none_are_an_error_of_the_users(path, text):
     (path / "run.yaml").write_text(text)
-    with pytest.raises(HoldfastError, match=r"run\.yaml is not as `holdfast train` writes it"):
+    with pytest.raises(HoldfastError, match=r"run\.yaml (is not as `holdfast train` writes it|cannot be read)"):
         read_run(path)
 
 

@@ -88,7 +88,9 @@ def read_run(path: Path) -> Run:
     try:
         method, seed = settings.method, settings.seed
         tasks = tuple(read_task(table) for table in settings.tasks)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except HoldfastError as error:
+        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
     if method not in METHODS:
         raise HoldfastError(f"{paths.settings}: {unknown('method', method, METHODS)}")
