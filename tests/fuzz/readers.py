@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from fuzz import samples
 
@@ -93,7 +94,8 @@ def ending_with(message: str) -> Iterator[None]:
 def arms(file: Path) -> None:
     from holdfast.robots.lerobot_robot import read_pair
 
-    with ending_with("cameras need more packages"):
+    no_arms = patch("holdfast.robots.piper.PiperPair", side_effect=ImportError("no arms in a test"))
+    with no_arms, ending_with("no arms in a test"):
         read_pair(file)
 
 

@@ -46,8 +46,10 @@ def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) ->
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not (folder / VALUES).exists() and not shapes:
-        return None
+    if not (folder / VALUES).exists():
+        if not shapes:
+            return None
+        raise HoldfastError(f"{folder} lacks what the method kept: there is no {VALUES}.")
     values = read_json(folder / VALUES, finite=False)
     if not isinstance(values, dict):
         raise HoldfastError(f"{folder / VALUES} must hold an object, got {str(values)[:80]!r}.")
