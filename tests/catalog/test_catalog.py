@@ -195,6 +195,8 @@ MILESTONES = ("[[task.milestone]]", 'name = "a"', 'text = "A."', "[[task.milesto
     [
         pytest.param('name = "kitchen', ["not valid TOML", "line 1"], id="unfinished TOML"),
         pytest.param('name = "kitchen"\nx = = 3', ["not valid TOML", "line 2"], id="broken TOML"),
+        pytest.param("task = " + "[" * 5000, ["nested too deeply"], id="deep list"),
+        pytest.param(".".join("a" * 20_000) + " = 1", ["nested too deeply"], id="20,000 dotted keys"),
         pytest.param('name = "kitchen"', ["no task", "[[task]]"], id="empty stream"),
         pytest.param('name = "kitchen"\ntask = []', ["no task"], id="empty list"),
         pytest.param('name = "kitchen"\ntask = ["stack_bowls"]', ["task 1", "table", "stack_bowls"], id="not a table"),
