@@ -102,7 +102,7 @@ TRIAL = {
     "video": "", "notes": "horizon 8, asked 2 ahead", "policy": "x", "normalization": "y", "times": "{}",
 }  # fmt: skip
 EVENT = {
-    "key": "k", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,
+    "key": "0123456789abcdef", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,
     "value": '{"name": "lifted", "on": true, "at": 1.5}',
 }  # fmt: skip
 CACHE = {
@@ -194,6 +194,6 @@ def sheets(folder, get):
     from holdfast.console.sheets import Sheets
 
     with Sheets(folder / "scoring.sqlite") as stored, stored.writing():
-        stored.add("1", "t", "ann", "open", None)
-        stored.add("2", "t", "ann", "milestone", {"name": "lifted", "on": True, "at": 1.5})
+        stored.add("1" * 16, "t", "ann", "open", None)
+        stored.add("2" * 16, "t", "ann", "milestone", {"name": "lifted", "on": True, "at": 1.5})
     return folder / "scoring.sqlite"

@@ -17,16 +17,7 @@ CONTENTS = int(os.environ.get("FUZZ", "50"))
 SECONDS = 5.0  # of this process, not of the clock
 
 
-# Readers that some content still breaks. Take a name out when its reader is mended.
-BROKEN = {
-    "a row of scoring.sqlite", "a row of trials.sqlite", "bundle.json", "cache.json", "checkpoint's config.json",
-    "checkpoint's manifest.json", "history.jsonl", "info.json", "manifest.json", "policy's config.json",
-    "policy/config.json", "policy/model.safetensors", "schema.json", "state.json", "training.safetensors",
-}  # fmt: skip
-CASES = [pytest.param(r, id=r.name, marks=[pytest.mark.xfail] if r.name in BROKEN else []) for r in READERS]
-
-
-@pytest.mark.parametrize("reader", CASES)
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_any_content_gives_a_result_or_an_error_of_one_line(reader, tmp_path, request, recwarn):
     file = reader.make(tmp_path, request.getfixturevalue)
     valid = file.read_bytes()

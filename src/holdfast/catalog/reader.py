@@ -17,7 +17,7 @@ from holdfast.core.outside import read_toml
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")  # folders are named after it, with a prefix
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # Repeated tables are named in the singular: [[task.milestone]].
 _KEYS = {"milestones": "milestone", "penalties": "penalty"}
 _WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"}

@@ -186,6 +186,14 @@ def build(
     settle_relative(config, source.action_names, pairing or pair(source), asked, say)
     if choice.path:
         config.pretrained_path = choice.path
+    policy = _make(config, source, seed)
+    if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
+        load_strictly(policy, _weights_file(choice.path))
+    return Adapter(policy, source.action_names)
+
+
+def _make(config: Any, source: Source, seed: int) -> Any:
+    """LeRobot's policy for a dataset, with initial weights from the seed."""
     metadata = source.metadata()
     if config.type in ORDERED:
         order_cameras(metadata.features)
@@ -199,9 +207,7 @@ def build(
             hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
         reason = " ".join(str(error).split())
         raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {reason}.{hint}") from None
-    if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
-        load_strictly(policy, _weights_file(choice.path))
-    return Adapter(policy, source.action_names)
+    return policy
 
 
 def order_cameras(features: dict[str, Any]) -> None:
