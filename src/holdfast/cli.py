@@ -15,6 +15,7 @@ from holdfast.core.errors import HoldfastError, unknown
 
 COMMANDS = {
     "run": "run a named experiment from recording to report: quickstart, single_arm, ...",
+    "study": "carry out many runs with different settings and seeds, and compare them",
     "train": "train a policy on a stream of tasks, one stage after another",
     "doctor": "check datasets for faults before training",
     "export": "write the episodes a run keeps as a LeRobot dataset, or its pi0.5 for stock LeRobot",

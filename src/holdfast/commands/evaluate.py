@@ -135,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--videos", type=int, default=0, help="number of trials of each cell to film (0)")
     add("--stages", type=int, nargs="+", default=(), help="only these stages")
     add("--tasks", nargs="+", default=(), help="only these tasks")
+    add("--cells", default="all", help="all, or needed: each task after its own and after the last stage (all)")
     add("--unseen", action="store_true", help="also try tasks that a stage has not learned yet")
     add("--baseline", type=Path, metavar="RUN", help="an evaluated run of method finetune, for FWT")
     add(

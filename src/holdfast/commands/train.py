@@ -62,7 +62,7 @@ def run(argv: list[str], ranks: Ranks) -> int:
     from holdfast.train.distributed.micro_batches import deal
 
     config = deal(config, ranks.count)
-    stream = select(catalog.load_stream(config.stream, config.data_root), config.tasks)
+    stream = catalog.load_stream(config.stream, config.data_root).only(config.tasks)
     for name in config.task_steps:
         if name not in stream.names:
             raise unknown("task in --task_steps", name, stream.names)
@@ -109,15 +109,6 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, conso
             f"{say_size(measured.cache_bytes)} for the datasets that are present."
         )
     return 0
-
-
-def select(stream: Stream, tasks: list[str]) -> Stream:
-    """Only the named tasks of a stream, in the order they are named."""
-    entries = {entry.task.name: entry for entry in stream.tasks}
-    for name in tasks:
-        if name not in entries:
-            raise unknown(f"task of stream {stream.name!r}", name, stream.names)
-    return replace(stream, tasks=tuple(entries[name] for name in tasks)) if tasks else stream
 
 
 def looks_like_hub_id(dataset: str) -> bool:

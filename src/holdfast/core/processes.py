@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import threading
 from multiprocessing import parent_process
 
@@ -17,3 +19,9 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def killed_with_parent() -> None:
+    """In a forked child, before it runs a program: kill it when the parent ends. Only Linux can."""
+    set_death_signal = 1  # of prctl
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,14 @@ class Stream:
     def names(self) -> tuple[str, ...]:
         """The tasks' names in order."""
         return tuple(entry.task.name for entry in self.tasks)
+
+    def only(self, tasks: Sequence[str]) -> Stream:
+        """Only the named tasks, in the order they are named; all if none is named."""
+        entries = {entry.task.name: entry for entry in self.tasks}
+        for name in tasks:
+            if name not in entries:
+                raise unknown(f"task of stream {self.name!r}", name, self.names)
+        return replace(self, tasks=tuple(entries[name] for name in tasks)) if tasks else self
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from holdfast.core.records import Trial
 from holdfast.runs.run import FinishedStage
 
+# Which cells are measured: those that AS, BWT and FWT at the end of a stream need, or all.
+CELLS = ("needed", "all")
 LEAST = 5  # trials before a cell may stop early
 Z = 1.959964  # 95 %
 

@@ -10,7 +10,7 @@ from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
-from holdfast.evaluate.cells import Cell
+from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
@@ -33,6 +33,7 @@ class Choice:
     stages: tuple[int, ...] = ()
     tasks: tuple[str, ...] = ()
     unseen: bool = False
+    cells: str = "all"
     device: str = "cpu"
     workers: str = "processes"
     processes: int | None = None
@@ -46,8 +47,9 @@ class Choice:
         if self.width is not None and not 0 < self.width < 100:
             raise HoldfastError(f"--width must be between 0 and 100 points, got {self.width}.")
         object.__setattr__(self, "level", arenas.load(self.arena).level(self.level))
-        if self.workers not in WORKERS:
-            raise unknown("--workers", self.workers, WORKERS)
+        for flag, value, valid in (("--workers", self.workers, WORKERS), ("--cells", self.cells, CELLS)):
+            if value not in valid:
+                raise unknown(flag, value, valid)
 
 
 def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
@@ -60,7 +62,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     cells: list[Cell] = []
     for stage in stages if choice.trials else ():
         for task in wanted:
-            if task not in stage.seen and not choice.unseen:
+            if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
                 continue
             _check_fits(run, arena, stage, task)
             known = _known(trials, stage, task)
@@ -70,6 +72,13 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
             useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
             cells.append(Cell(stage, task, useful, choice.width, scores))
     return cells
+
+
+def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
+    """Whether a cell is measured; the metrics of a stream need each task after its own and after the last stage."""
+    if choice.cells == "all" or run.arrangement != "stream":
+        return True
+    return stage.name == task or stage.number == run.planned
 
 
 def measure(run: Run, choice: Choice, cells: Sequence[Cell], trials: Trials) -> Iterator[Cell]:

@@ -105,6 +105,8 @@ class TrainConfig:
     method_options: dict[str, Any] = field(default_factory=dict)
     # The run's folder. Running the same command again continues where it stopped.
     output: str = ""
+    # Folder for stages that several runs have in common: the first run trains them, the others take them over.
+    share: str = ""
     # Folder that holds the datasets of a catalog stream, one per task.
     data_root: str = "data"
     # Train only these tasks of the stream, in this order.

@@ -23,8 +23,6 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream
 from holdfast.data.loader import Batches
-from holdfast.embodiments.embodiment import Embodiment
-from holdfast.methods.method import Method
 from holdfast.methods.state import MethodState, read_state
 from holdfast.norm import range_check
 from holdfast.norm.strategies import Normalization
@@ -44,6 +42,8 @@ from holdfast.train.kept_copies import copy_kept, free_frames
 from holdfast.train.log import LossTotals, MetricsLog
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.plan import stages_of
+from holdfast.train.setting import Setting
+from holdfast.train.shared_stages import can_share, steps_key
 from holdfast.train.stage_data import (
     StageData,
     begin_normalization,
@@ -58,24 +58,6 @@ from holdfast.train.stage_data import (
 from holdfast.train.stage_progress import StageProgress
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What stays the same through all stages of a run."""
-
-    config: TrainConfig
-    stream: Stream
-    run: RunFolder
-    embodiment: Embodiment | None
-    device: str
-    console: Console
-    ranks: Ranks = ALONE
-
-    @property
-    def method(self) -> Method:
-        """The method against forgetting."""
-        return self.config.make_method()
 
 
 def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
@@ -113,7 +95,9 @@ def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> 
     """Prepare a stage, take its steps, and write its final checkpoint."""
     with setting.ranks.together():
         ready = prepare_stage(setting, stage, previous)
-    take_steps(setting, stage, ready)
+    with setting.claimed(stage, ready.key) as taken_over:
+        resume(setting, stage, ready, taken_over)
+        take_steps(setting, stage, ready)
     if ready.state.average:
         ready.state.average.write_to_model()
     gather(ready.adapter.policy, setting.ranks)
@@ -123,7 +107,7 @@ def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> 
 
 @dataclass(frozen=True)
 class Ready:
-    """A prepared stage, at its first step or at the one where it was stopped."""
+    """A prepared stage."""
 
     data: StageData
     agreed: dict[str, Any]  # what all datasets of the run have in common
@@ -132,18 +116,21 @@ class Ready:
     normalization: Normalization
     kept: MethodState | None  # by the method, from the stage before
     state: TrainingState
+    saved: Path | None  # progress of a run that was stopped
+    key: str  # of the steps, if they are shared with other runs
 
 
 def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> Ready:
-    """Open the data, start the policy, fix the spaces, check the ranges, and load what a stopped stage has saved."""
+    """Open the data, start the policy, fix the spaces, check the ranges."""
     config, console = setting.config, setting.console
     console.rule(f"stage {stage.number}: {stage.name}, {stage.steps} steps", align="left")
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
     progress = setting.run.stage(stage).progress
-    resumed = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
+    saved = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
     # After its last step a stage replays nothing, and the run's copies may have shrunk already.
-    rest = replace(stage, frequency=0.0) if resumed and checkpoint.step(resumed) == stage.steps else stage
+    over = saved is not None and checkpoint.step(saved) == stage.steps
+    rest = replace(stage, frequency=0.0) if over else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
     check_schema(agreed, data.lessons)
@@ -153,13 +140,21 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     normalization = settle_normalization(setting, adapter, data, previous)
     shapes = setting.method.kept_shapes(adapter.policy)
     kept = read_state(previous.folder, shapes, setting.device) if previous else None
+    shares = config.share and not over and can_share(setting.method)
+    key = steps_key(config, stage, data, adapter, normalization.hash, setting.device) if shares else ""
     if config.parallel == "fsdp" and setting.ranks.count > 1:
         shard(adapter.policy, setting.ranks)
     state = TrainingState(adapter.policy.train(), config.optim, setting.ranks)
-    if resumed:
-        state.load(resumed)
-        console.print(f"Resuming at step {state.step} of {stage.steps}.")
-    return Ready(data, agreed, buffer, adapter, normalization, kept, state)
+    return Ready(data, agreed, buffer, adapter, normalization, kept, state, saved, key)
+
+
+def resume(setting: Setting, stage: Stage, ready: Ready, taken_over: Path | None) -> None:
+    """Load the state that was taken over from another run, or else this run's own progress."""
+    with setting.ranks.together():
+        saved = setting.ranks.ask(lambda: taken_over or ready.saved)
+        if saved:
+            ready.state.load(saved)
+            setting.console.print(f"Resuming at step {ready.state.step} of {stage.steps}.")
 
 
 def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
@@ -211,7 +206,7 @@ def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None)
     config, lesson = setting.config, data.new[0]
     if previous is None:
         adapter = adapters.build(
-            config.policy, lesson.source, setting.device, config.seed, lesson.pairing, partial(_note, setting)
+            config.policy, lesson.source, setting.device, config.seed, lesson.pairing, setting.note
         )
     else:
         adapter = adapters.load(previous.policy, lesson.source.action_names, setting.device)
@@ -249,7 +244,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     sampler = build_sampler(config, stage, data)
-    totals = LossTotals(data.names, adapter.names, _arms(setting.embodiment, adapter), setting.device, ranks)
+    totals = LossTotals(data.names, adapter.names, setting.arms(adapter.names), setting.device, ranks)
     log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with StageProgress(setting.console, stage, config, state.step) as progress:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
@@ -287,12 +282,3 @@ def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) ->
             f"Policy {adapter.config.type!r} counts padded steps beyond an episode's end in its loss; "
             "Holdfast cannot mask them from outside."
         )
-
-
-def _note(setting: Setting, message: str) -> None:
-    setting.run.log.write("relative_actions", note=message)
-    setting.run.say(message)
-
-
-def _arms(embodiment: Embodiment | None, adapter: Adapter) -> list[str]:
-    return [d.arm for d in embodiment.dimensions] if embodiment else ["all"] * len(adapter.names)

@@ -19,8 +19,9 @@ from holdfast.policies.device import choose_device
 from holdfast.replay.buffer import Buffer
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import TrainConfig
-from holdfast.train.engine import Setting, settle_normalization, start_policy
+from holdfast.train.engine import settle_normalization, start_policy
 from holdfast.train.plan import stages_of
+from holdfast.train.setting import Setting
 from holdfast.train.stage_data import build_sampler, open_stage
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper

@@ -1,0 +1,105 @@
+"""What a study will do, before any work; and how far it has come. Arithmetic and small files only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import to_json
+from holdfast.core.records import Stage
+from holdfast.methods.method import Arrangement
+from holdfast.runs.trials import Trials
+from holdfast.studies.jobs import StudyFolder, stream_of, train_flags
+from holdfast.studies.study import Study, StudyRun
+from holdfast.train.config import TrainConfig
+from holdfast.train.plan import stages_of
+
+# Settings that a stage's steps do not depend on, or only through the stage; and those of replay and its method.
+_ELSEWHERE = ("output", "share", "stream", "tasks", "steps", "task_steps", "method", "method_options", "replay")
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run, its stages, how many of them an earlier run of the study has in common with it, and its trials."""
+
+    run: StudyRun
+    config: TrainConfig
+    stages: tuple[Stage, ...]
+    shared: int
+    steps: int  # without the shared ones
+    trials: int
+
+
+def make_plan(
+    study: Study, folder: StudyFolder, parse: Callable[[Sequence[str]], TrainConfig]
+) -> tuple[PlannedRun, ...]:
+    """Check all runs of a study and count what each will do. `parse` reads flags of `holdfast train`."""
+    known: set[str] = set()
+    planned = []
+    for run in study.runs():
+        try:
+            config = parse(train_flags(study, folder, run))
+        except HoldfastError as error:
+            raise HoldfastError(f"Run {run.name} of study {study.name}: {error}") from None
+        stream = stream_of(run, config.data_root)
+        stages = stages_of(config, stream)
+        keys = _keys(config, stages, [to_json(entry.task) for entry in stream.tasks])
+        shared = [key in known for key in keys]
+        known.update(keys)
+        steps = sum(stage.steps for stage, taken in zip(stages, shared, strict=True) if not taken)
+        cells = _cells(study, config.make_method().arrangement, len(stages), len(stream.tasks))
+        trials = cells * study.evaluate.trials if study.evaluate else 0
+        planned.append(PlannedRun(run, config, stages, sum(shared), steps, trials))
+    return tuple(planned)
+
+
+def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) -> list[str]:
+    """What decides each stage's weights, as far as settings tell; see train/shared_stages.py for the exact rule."""
+    settings = to_json(config)
+    common = {key: value for key, value in settings.items() if key not in _ELSEWHERE}
+    keys: list[str] = []
+    for stage in stages:
+        own = {key: settings[key] for key in ("method", "method_options", "replay")} if stage.frequency else {}
+        learned = [tasks[position] for position in stage.learns]
+        before = keys[-1] if stage.start == "previous" and keys else ""
+        decides = [common, own, stage.number, stage.steps, stage.frequency, learned, before]
+        keys.append(json.dumps(decides, sort_keys=True))
+    return keys
+
+
+def _cells(study: Study, arrangement: Arrangement, stages: int, tasks: int) -> int:
+    if arrangement != "stream":
+        return tasks
+    all_cells = study.evaluate is not None and study.evaluate.cells == "all"
+    return stages * (stages + 1) // 2 if all_cells else 2 * stages - 1
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How far a run has come."""
+
+    run: PlannedRun
+    stages: int
+    trials: int
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.stages == len(self.run.stages) and self.trials >= self.run.trials
+
+
+def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
+    """How far each run has come, from its folder."""
+    found = []
+    for planned in plan:
+        paths = folder.run(planned.run)
+        trials = 0
+        if paths.trials.exists():
+            with Trials(paths.trials) as file:
+                trials = len(file.counted())
+        finished = sum(stage.checkpoint.exists for stage in paths.stages())
+        found.append(RunStatus(planned, finished, trials))
+    return found
