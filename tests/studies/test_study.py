@@ -1,6 +1,5 @@
 """A study's file: which runs it makes, what they are called, what it refuses; and a whole one, killed on the way."""
 
-import itertools
 import json
 import os
 import signal
@@ -137,7 +136,8 @@ def test_an_unknown_study_names_the_shipped_ones():
         load_study("replay-frequenzy")
 
 
-def run_study(file, output):
+def start(file, output):
+    """Carry out a study in a process of its own, with the fake arena at hand."""
     environment = {**os.environ, "PYTHONPATH": f"{ARENAS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     return subprocess.Popen(
         [sys.executable, "-m", "holdfast", "study", "run", str(file), f"--output={output}"],
@@ -146,48 +146,37 @@ def run_study(file, output):
     )
 
 
-def results(output):
+def results(run):
     """Weights of every stage and all trials, without when they ran."""
-    found = {}
-    for run in sorted((output / "runs").iterdir()):
-        for stage in sorted((run / "stages").iterdir()):
-            weights = stage / "checkpoint" / "policy" / "model.safetensors"
-            found[run.name, stage.name] = checked_folder.file_hash(weights)
-        with Trials(run / "trials.sqlite") as file:
-            found[run.name] = [(t.stage, t.task, t.seed, t.score, t.weights) for t in file.all()]
-    return found
+    stages = sorted((run / "stages").iterdir())
+    weights = [checked_folder.file_hash(s / "checkpoint" / "policy" / "model.safetensors") for s in stages]
+    with Trials(run / "trials.sqlite") as file:
+        return weights, [(t.stage, t.task, t.seed, t.score, t.weights) for t in file.all()]
 
 
 @pytest.mark.slow
-def test_a_study_that_is_killed_again_and_again_ends_like_one_that_is_not(file, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run_study(file, whole).wait() == 0
-    for progress in ("data/all/touch", "runs/*/stages/*/progress/step-*", "runs/*/stages/02-*/checkpoint"):
-        process = run_study(file, killed)
-        while process.poll() is None and not list(killed.glob(progress)):
+def test_a_study_that_is_killed_again_and_again_ends_like_separate_runs(file, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ARENAS))
+    edited(file, "seeds = [1, 2]", "seeds = [1]")
+    edited(file, 'method = ["sequential", "er"]', 'method = "sequential"')
+    edited(file, "[0.2, 0.5]", "[0.5]")
+    study = tmp_path / "study"
+    for progress in ("data/all/touch", "runs/er*/stages/02-*/progress/step-*"):
+        process = start(file, study)
+        while process.poll() is None and not list(study.glob(progress)):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert run_study(file, killed).wait() == 0
-    assert results(killed) == results(whole)
-    # One first stage per seed for all runs; er with its default frequency of 0.2 is there twice under two names.
-    for output in (whole, killed):
-        stages = [path for path in (output / "shared").iterdir() if not path.name.startswith(".")]
-        assert len(stages) == 2 * (1 + 3)
-        assert json.loads((output / "report" / "metrics.json").read_text())
+    assert start(file, study).wait() == 0
+    assert json.loads((study / "report" / "metrics.json").read_text())
+    stages = [path for path in (study / "shared").iterdir() if not path.name.startswith(".")]
+    assert len(stages) == 3, "one first stage for both runs, and a second stage each"
 
-
-@pytest.mark.slow
-def test_shared_and_unshared_runs_have_the_same_weights(file, tmp_path):
-    output = tmp_path / "study"
-    assert run_study(file, output).wait() == 0
-    tiny = [*TINY, "--device=cpu", "--steps=4", "--batch_size=4", "--norm.limit=100"]
-    flags = {"sequential": ["--method=sequential"], "er-replay.frequency=0.5": ["--replay.frequency=0.5"]}
-    for (name, own), seed in itertools.product(flags.items(), (1, 2)):
-        alone = tmp_path / f"{name}-{seed}"
-        where = [f"--stream={tmp_path}/stream.toml", f"--data_root={output}/data/all", f"--output={alone}"]
-        assert main(["train", *where, *tiny, *own, f"--seed={seed}"]) == 0
-        for stage in sorted((alone / "stages").iterdir()):
-            weights = Path("stages") / stage.name / "checkpoint" / "policy" / "model.safetensors"
-            ours = output / "runs" / alone.name
-            assert checked_folder.file_hash(ours / weights) == checked_folder.file_hash(alone / weights)
+    flags = [f"--stream={tmp_path}/stream.toml", f"--data_root={study}/data/all", *TINY, "--device=cpu", "--seed=1"]
+    flags += ["--steps=4", "--batch_size=4", "--norm.limit=100", "--replay.frequency=0.5"]
+    for name, method in (("sequential-1", "sequential"), ("er-replay.frequency=0.5-1", "er")):
+        alone = tmp_path / name
+        assert main(["train", *flags, f"--output={alone}", f"--method={method}"]) == 0
+        trials = ["--trials=2", "--cells=needed", "--device=cpu", "--processes=1", "--arena=fake_arena:FakeArena"]
+        assert main(["evaluate", str(alone), *trials]) == 0
+        assert results(study / "runs" / name) == results(alone)

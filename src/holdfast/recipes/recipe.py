@@ -111,12 +111,13 @@ def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
         elif item.name == "options":  # of a policy: separate flags
             yield from (f"--{prefix}{name}={option}" for name, option in value.items())
         elif item.name == "method_options":
-            yield from (f"--method.{name}={_text(option)}" for name, option in value.items())
+            yield from (f"--method.{name}={flag_text(option)}" for name, option in value.items())
         elif value != usual:
-            yield f"--{prefix}{item.name}={_text(value)}"
+            yield f"--{prefix}{item.name}={flag_text(value)}"
 
 
-def _text(value: Any) -> str:
+def flag_text(value: Any) -> str:
+    """A flag's value as the command line takes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

@@ -40,6 +40,7 @@ from typing import Any
 from holdfast.catalog import reader
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.evaluate.cells import CELLS
+from holdfast.recipes.recipe import flag_text
 
 # A flag of `holdfast train` whose value needs no name in a label.
 _PLAIN = ("stream", "method")
@@ -146,15 +147,6 @@ def _label(flags: Flags, varied: list[str]) -> str:
     return "".join(c if c.isalnum() or c in "-_=." else "_" for c in text)
 
 
-def flag_text(value: Any) -> str:
-    """A flag's value as the command line takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {part}" for name, part in value.items()) + "}"
-    return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
-
-
 def shipped() -> tuple[str, ...]:
     """Names of the studies that come with the package."""
     return tuple(sorted(Path(str(file)).stem for file in _folder() if str(file).endswith(".toml")))
@@ -184,11 +176,8 @@ def _read(file: Path) -> Study:
     grids = table.get("grid", [])
     if not isinstance(table["train"], dict) or not isinstance(grids, list):
         raise HoldfastError(f"{file}: 'train' must be a table [train], and 'grid' tables in double brackets [[grid]].")
-    parts = {
-        key: reader.build(kind, table[key], f"{file}: [{key}]")
-        for key, kind in (("record", StudyRecord), ("evaluate", StudyTrials))
-        if key in table
-    }
+    record = reader.build(StudyRecord, table["record"], f"{file}: [record]") if "record" in table else None
+    trials = reader.build(StudyTrials, table["evaluate"], f"{file}: [evaluate]") if "evaluate" in table else None
     try:
         return Study(
             name=table["name"],
@@ -197,7 +186,8 @@ def _read(file: Path) -> Study:
             seeds=reader.convert(tuple[int, ...], table.get("seeds", [1]), f"{file}: 'seeds'"),
             train=_flat(table["train"]),
             grids=tuple(_flat(grid) for grid in grids),
-            **parts,
+            record=record,
+            evaluate=trials,
         )
     except HoldfastError as error:
         raise HoldfastError(f"{file}: {error}") from None
