@@ -151,7 +151,7 @@ def results(run):
     stages = sorted((run / "stages").iterdir())
     weights = [checked_folder.file_hash(s / "checkpoint" / "policy" / "model.safetensors") for s in stages]
     with Trials(run / "trials.sqlite") as file:
-        return weights, [(t.stage, t.task, t.seed, t.score, t.weights) for t in file.all()]
+        return weights, sorted((t.stage, t.task, t.seed, t.score, t.weights) for t in file.all())
 
 
 @pytest.mark.slow
