@@ -8,8 +8,13 @@ from typing import Any, get_args
 class HoldfastError(Exception):
     """A mistake in the user's input, or a state of the machine that the user must fix.
 
-    The command line prints it without a traceback and exits with code 2.
+    The command line prints it without a traceback and exits with code 2. It is one line that a terminal can show:
+    line breaks and control characters, which a hostile file may have brought in, are escaped.
     """
+
+    def __init__(self, message: object = "") -> None:
+        text = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(message))
+        super().__init__("".join(text))
 
 
 def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:

@@ -103,10 +103,9 @@ def _compare(file: Path, own: dict[str, tuple[int, ...]], found: dict[str, tuple
         ("has other shapes of", sorted(key for key in own.keys() & found.keys() if own[key] != found[key])),
     ):
         if names:
-            listed = "".join(f"\n  {line}" for line in _listed(names, own, found))
-            problems.append(f"{what} {len(names)} weights:{listed}")
+            problems.append(f"{what} {len(names)} weights: {', '.join(_listed(names, own, found))}")
     if problems:
-        raise HoldfastError(f"{file} is not a pi0.5 of this size: it " + "\nand it ".join(problems))
+        raise HoldfastError(f"{file} is not a pi0.5 of this size: it " + "; it ".join(problems) + ".")
 
 
 def _listed(names: list[str], own: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> Iterator[str]:
