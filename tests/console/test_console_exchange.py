@@ -93,6 +93,38 @@ def test_one_wrong_row_stops_all_and_is_named(tmp_path, folder, row, problem):
 
 
 @pytest.mark.parametrize(
+    "name", ["trials.sqlite", "run.yaml", "mine.csv", "link.csv", "folder.csv", "new.txt", "x" * 300 + ".csv"]
+)
+def test_an_export_replaces_no_file_that_is_no_export(folder, name):
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(ADA)
+    (folder / "mine.csv").write_text("run,task,my own list\n")
+    (folder / "link.csv").symlink_to("trials.sqlite")
+    (folder / "folder.csv").mkdir()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert main(["score", str(folder), "--export", str(folder / name)]) == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert stored(folder) == [ADA]
+
+
+@pytest.mark.parametrize("notes", ["plain", "a\rb"])  # without quotes, and with quotes around every field
+def test_an_export_replaces_an_earlier_one_at_once(tmp_path, folder, monkeypatch, notes):
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(replace(ADA, notes=notes))
+        export([read_run(folder)], tmp_path / "out.csv")
+        before = (tmp_path / "out.csv").read_bytes()
+        file.add(replace(ADA, when=ADA.when + 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(HoldfastError, match="cannot be written: No space"):
+            export([read_run(folder)], tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == before
+    assert export([read_run(folder)], tmp_path / "out.csv") == 2
+    (tmp_path / "EMPTY.CSV").touch()
+    assert export([read_run(folder)], tmp_path / "EMPTY.CSV") == 2
+
+
+@pytest.mark.parametrize(
     ("column", "value"),
     [
         ("seed", "12345678901234567890123"),

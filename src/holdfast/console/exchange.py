@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.files import write_text
 from holdfast.core.records import Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
@@ -37,6 +38,7 @@ _FORMULA = re.compile(r"'*[=+\-@\s＝＋－＠]")
 def export(runs: Sequence[Run], path: Path) -> int:
     """Write the current trials of these runs in the order in which they were added; return their number."""
     _named(runs)
+    _check_replaceable(path)
     rows: list[list[str]] = []
     for run in runs:
         with Trials(run.trials) as trials:
@@ -47,10 +49,28 @@ def export(runs: Sequence[Run], path: Path) -> int:
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
     writer.writerows([COLUMNS, *rows])
     try:
-        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+        write_text(path, text.getvalue())
     except OSError as error:
         raise HoldfastError(f"{path} cannot be written: {error.strerror}.") from None
     return len(rows)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over anything but an earlier export."""
+    if path.suffix.lower() != ".csv":
+        raise HoldfastError(f"--export {path} must name a CSV file. Try {path.name}.csv.")
+    try:
+        if not path.exists():
+            return
+        if not path.is_file():
+            raise HoldfastError(f"--export {path} is not a file. Choose another name.")
+        with path.open("rb") as file:
+            first = file.readline(1000)
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
+    names = first.decode("utf-8-sig", errors="replace").replace('"', "").strip().split(",")
+    if first and names != list(COLUMNS):
+        raise HoldfastError(f"{path} exists and is no export of trials. Choose another name, or move it away.")
 
 
 def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
