@@ -157,10 +157,8 @@ TEXTS = [
 
 def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     with Trials(folder / "trials.sqlite") as file:
-        file.extend(
-            replace(ADA, notes=text, operator=f"{text}Ada", weights=text.strip(), when=ADA.when + number)
-            for number, text in enumerate(TEXTS)
-        )
+        for number, text in enumerate(TEXTS):
+            file.add(replace(ADA, notes=text, operator=f"{text}Ada", weights=text.strip(), when=ADA.when + number))
     export([read_run(folder)], tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
@@ -176,6 +174,60 @@ def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     assert [(t.notes, t.operator, t.weights) for t in stored(other)] == [
         (text, f"{text}Ada", text.strip()) for text in TEXTS
     ]
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "problem"),
+    [
+        (
+            "",
+            ("2026-11-15,Ada,reached", "2026-11-15,Ada,reached; lifted"),
+            "line 3: .*line 2 has the same .* finer time",
+        ),
+        ("", ("2026-11-15,Ada,", "2026-11-15,Ada,"), "line 3: .*line 2 has the same .* finer time"),
+        (",seed", ("100,Ada,reached,5", "200,Bob,reached,5"), "line 3: .*line 2 has the same .* Leave the seed"),
+    ],
+)
+def test_rows_that_would_be_dropped_are_refused(tmp_path, folder, capsys, head, rows, problem):
+    lines = "".join(f"stack_bowls,1,{row}\n" for row in rows)
+    (tmp_path / "paper.csv").write_text(f"task,stage,when,operator,milestones{head}\n{lines}")
+    with pytest.raises(HoldfastError, match=problem):
+        read([read_run(folder)], tmp_path / "paper.csv")
+    assert stored(folder) == []
+
+
+def test_a_changed_row_is_not_ignored(tmp_path, folder):
+    paper = tmp_path / "paper.csv"
+    paper.write_text(f"{HEADER}stack_bowls,1,100,Ada,reached,\n")
+    assert read([read_run(folder)], paper) == (1, 1)
+    assert read([read_run(folder)], paper) == (1, 0)
+    paper.write_text(f"{HEADER}stack_bowls,1,50,Ada,,\nstack_bowls,1,100,Ada,reached; lifted,\n")
+    with pytest.raises(HoldfastError, match=r"line 3: a stored trial .* To correct the stored one"):
+        read([read_run(folder)], paper)
+    assert [trial.score for trial in stored(folder)] == [25.0]
+    # As the error says:
+    export([read_run(folder)], tmp_path / "all.csv")
+    text = (tmp_path / "all.csv").read_text().replace("reached", "reached; lifted").replace("25.0", "")
+    (tmp_path / "all.csv").write_text(text)
+    (folder / "trials.sqlite").rename(folder / "old.sqlite")
+    assert read([read_run(folder)], tmp_path / "all.csv") == (1, 1)
+    assert [trial.score for trial in stored(folder)] == [50.0]
+
+
+@pytest.mark.parametrize("wrong", ["damaged", "contradicts"])
+def test_what_one_run_cannot_take_no_run_takes(tmp_path, wrong):
+    folders = [make_run(tmp_path / name) for name in ("er", "sequential")]
+    runs = [read_run(folder) for folder in folders]
+    text = "run,task,stage,when,operator,milestones\n"
+    if wrong == "damaged":
+        (folders[1] / "trials.sqlite").touch()
+    else:
+        (tmp_path / "first.csv").write_text(f"{text}sequential,stack_bowls,1,4,Ada,reached\n")
+        read(runs, tmp_path / "first.csv")
+    (tmp_path / "two.csv").write_text(f"{text}er,stack_bowls,1,4,Ada,\nsequential,stack_bowls,1,4,Ada,\n")
+    with pytest.raises(HoldfastError, match=r"sequential.*damaged|line 3"):
+        read(runs, tmp_path / "two.csv")
+    assert stored(folders[0]) == []
 
 
 def test_a_quote_that_a_person_wrote_stays(tmp_path, folder):

@@ -1,8 +1,8 @@
 """Trials as CSV, for spreadsheets and for scores that were taken on paper.
 
 A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. Export, import and export again give the
-same file; trials that exist already are not added twice. Text that a spreadsheet would take for a formula gets a `'` in
-front, which import takes away again.
+same file; trials that exist already are not added twice, and rows that contradict them are refused. Text that a
+spreadsheet would take for a formula gets a `'` in front, which import takes away again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -78,9 +79,11 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
     by_name = _named(runs)
     found = _trials(by_name, path)
     new = 0
-    for name, run in by_name.items():
-        with Trials(run.trials) as trials:
-            new += trials.extend(trial for trial in found if trial.run == name)
+    with ExitStack() as files:  # all are written when it ends, or none
+        for name, run in by_name.items():
+            own = {f"{path}, line {line}": trial for line, trial in found.items() if trial.run == name}
+            trials = files.enter_context(Trials(run.trials))
+            new += files.enter_context(trials.extending(own))
     return len(found), new
 
 
@@ -91,7 +94,8 @@ def _named(runs: Sequence[Run]) -> dict[str, Run]:
     return by_name
 
 
-def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
+def _trials(runs: dict[str, Run], path: Path) -> dict[int, Trial]:
+    """The trials by line."""
     reader = csv.reader(io.StringIO(outside.read_text(path), newline=""))
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -99,7 +103,7 @@ def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
         rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
     except csv.Error as error:
         raise HoldfastError(f"{path}, line {reader.line_num}: not valid CSV, {error}.") from None
-    return [_trial(runs, path, line, header, row) for line, row in rows]
+    return {line: _trial(runs, path, line, header, row) for line, row in rows}
 
 
 def _check_header(header: list[str], path: Path, several: bool) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +82,29 @@ class Trials(AppendOnlyFile):
         with self.explained(), self.writing():
             return self._add(trial, supersedes)
 
-    def extend(self, trials: Iterable[Trial]) -> int:
-        """Write trials, all or none; return how many are new."""
-        found = [checked(trial) for trial in trials]
+    @contextmanager
+    def extending(self, trials: Mapping[str, Trial]) -> Iterator[int]:
+        """Write trials, all or none, when the block ends without an error; gives how many are new.
+
+        One that exists already is not written again. One that would be the same trial but says otherwise is an error.
+
+        Args:
+            trials: The trials by their origin (a file and a line), which errors name.
+        """
+        found = {origin: checked(trial) for origin, trial in trials.items()}
+        written: dict[int, str] = {}
         with self.explained(), self.writing():
             before = self.file.total_changes
-            for trial in found:
-                self._add(trial, None)
-            return self.file.total_changes - before
+            for origin, trial in found.items():
+                earlier = self.file.total_changes
+                number = self._add(trial, None)
+                if self.file.total_changes > earlier:
+                    written[number] = origin
+                elif number in written:
+                    _check_again(trial, found[written[number]], origin, written[number])
+                else:
+                    _check_again(trial, self._trial(number), origin, None)
+            yield self.file.total_changes - before
 
     def _add(self, trial: Trial, supersedes: int | None) -> int:
         """Write a checked trial inside `writing`."""
@@ -145,6 +161,32 @@ class Trials(AppendOnlyFile):
             if trial.score is not None:
                 cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
         return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
+
+
+def _check_again(trial: Trial, same: Trial | None, origin: str, other: str | None) -> None:
+    """Refuse a trial that would be the `same` as one that is stored, or as the one of `other` origin, but is not.
+
+    A layout may be evaluated again, at another time and with a video. Two lines about an operator's trials are two
+    attempts even if they are equal.
+    """
+    where = other or "a stored trial"
+    if trial.seed is not None:
+        if not same or replace(trial, run="", when=0.0, video="") != replace(same, run="", when=0.0, video=""):
+            raise HoldfastError(
+                f"{origin}: {where} has the same task, stage, seed, source and policy but says otherwise, and a layout "
+                "counts once. Leave the seed of an operator's trial empty, or delete one."
+            )
+    elif other:
+        raise HoldfastError(
+            f"{origin}: {where} has the same task, stage, operator and time, by which a trial is known. If these are "
+            "two trials, give a finer time (2026-11-15T16:10:02) or the other operator; else delete one line."
+        )
+    elif not same or replace(trial, run="") != replace(same, run=""):
+        raise HoldfastError(
+            f"{origin}: {where} has the same task, stage, operator and time but says otherwise, and an import changes "
+            "no trial. If this is another one, give a finer time (2026-11-15T16:10:02) or the other operator. To "
+            "correct the stored one: --export all, edit the file, move trials.sqlite away, and --import the file."
+        )
 
 
 def trial_to_row(trial: Trial) -> dict[str, Any]:
