@@ -1,6 +1,7 @@
 """Trials as CSV: out and in again without a change, and nothing half imported."""
 
 import csv
+import json
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,12 @@ def folder(tmp_path):
     return make_run(tmp_path / "er")
 
 
+def record_weights(folder, stage, weights):
+    """Let a stage's checkpoint have been written with these weights."""
+    (checkpoint,) = folder.glob(f"stages/{stage:02d}-*/checkpoint")
+    (checkpoint / "manifest.json").write_text(json.dumps({"policy/model.safetensors": weights}))
+
+
 def stored(folder):
     with Trials(folder / "trials.sqlite") as file:
         return file.all()
@@ -39,6 +46,7 @@ def test_what_goes_out_comes_in_again_without_a_change(tmp_path):
         file.add(replace(ADA, when=ADA.when + 2))
     assert export([read_run(folder)], tmp_path / "one.csv") == 11
     other = make_run(tmp_path / "other" / "er")
+    record_weights(other, 2, ADA.weights)
     assert read([read_run(other)], tmp_path / "one.csv") == (11, 11)
     export([read_run(other)], tmp_path / "two.csv")
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
@@ -158,7 +166,8 @@ TEXTS = [
 def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     with Trials(folder / "trials.sqlite") as file:
         for number, text in enumerate(TEXTS):
-            file.add(replace(ADA, notes=text, operator=f"{text}Ada", weights=text.strip(), when=ADA.when + number))
+            odd = {"notes": text, "operator": f"{text}Ada", "normalization": text.strip()}
+            file.add(replace(ADA, **odd, weights="", when=ADA.when + number))
     export([read_run(folder)], tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
@@ -171,7 +180,7 @@ def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     assert [row[head.index("notes")] for row in rows[:3]] == ["'=cmd|' /C calc'!A0", "'+1", "'-1"]
     other = make_run(tmp_path / "other" / "er")
     assert read([read_run(other)], tmp_path / "out.csv") == (len(TEXTS), len(TEXTS))
-    assert [(t.notes, t.operator, t.weights) for t in stored(other)] == [
+    assert [(t.notes, t.operator, t.normalization) for t in stored(other)] == [
         (text, f"{text}Ada", text.strip()) for text in TEXTS
     ]
 
@@ -228,6 +237,29 @@ def test_what_one_run_cannot_take_no_run_takes(tmp_path, wrong):
     with pytest.raises(HoldfastError, match=r"sequential.*damaged|line 3"):
         read(runs, tmp_path / "two.csv")
     assert stored(folders[0]) == []
+
+
+def test_no_row_voids_a_cell_with_weights_that_the_run_does_not_know(tmp_path, folder):
+    paper, head = tmp_path / "paper.csv", "task,stage,when,operator,milestones,policy\n"
+
+    def take(*rows):
+        paper.write_text(head + "".join(f"stack_bowls,1,{row}\n" for row in rows))
+        return read([read_run(folder)], paper)
+
+    def counted():
+        with Trials(folder / "trials.sqlite") as file:
+            return [(trial.weights, trial.score) for trial in file.counted()]
+
+    record_weights(folder, 1, "old")
+    take("100,Ada,reached,old")
+    record_weights(folder, 1, "good")
+    assert take("101,Ada,reached,good", "102,Ada,,") == (2, 2)
+    for weights in ("typo", "goo"):
+        with pytest.raises(HoldfastError, match=r"line 3, column 'policy': .*stage 1 \(good\)"):
+            take("50,Bob,,", f"51,Bob,,{weights}")
+    assert counted() == [("good", 25.0), ("", 0.0)]
+    assert take("500,Bob,,old") == (1, 1), "known in the cell, and still replaced"
+    assert counted() == [("good", 25.0), ("", 0.0)]
 
 
 def test_a_quote_that_a_person_wrote_stays(tmp_path, folder):

@@ -286,6 +286,11 @@ def test_matrix_leaves_out_weights_that_were_replaced(trials):
     trials.add(TRIAL)
     trials.add(replace(TRIAL, weights="trained again", score=87.5))
     assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
+    # An old video is scored, an old trial is corrected, a new one turns out invalid: the weights stay replaced.
+    trials.add(replace(BY_HAND, score=12.5))
+    trials.add(replace(TRIAL, score=50.0), supersedes=1)
+    trials.add(replace(TRIAL, weights="not valid", valid=False))
+    assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
 
 
 def test_a_valid_trial_needs_a_score(trials):

@@ -83,8 +83,24 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
         for name, run in by_name.items():
             own = {f"{path}, line {line}": trial for line, trial in found.items() if trial.run == name}
             trials = files.enter_context(Trials(run.trials))
+            _check_policies(run, trials, own)
             new += files.enter_context(trials.extending(own))
     return len(found), new
+
+
+def _check_policies(run: Run, trials: Trials, found: dict[str, Trial]) -> None:
+    """Refuse weights that the run does not know: taken for a new training, they would void the trials of their cell."""
+    known = {(trial.task, trial.stage, trial.weights) for trial in trials.all()}
+    used = {trial.stage for trial in found.values() if trial.weights}
+    trained = {stage.number: stage.checkpoint.recorded_weights_hash for stage in run.stages if stage.number in used}
+    for origin, trial in found.items():
+        own = trained.get(trial.stage, "")
+        if trial.weights not in ("", own) and (trial.task, trial.stage, trial.weights) not in known:
+            raise HoldfastError(
+                f"{origin}, column 'policy': {trial.weights[:80]!r} is not the hash of the weights of stage "
+                f"{trial.stage} ({own or 'not recorded'}), and no trial of the cell has it. Leave it empty if these "
+                "weights were tried, or delete the row: trials of weights that were replaced do not count."
+            )
 
 
 def _named(runs: Sequence[Run]) -> dict[str, Run]:

@@ -147,9 +147,16 @@ class Trials(AppendOnlyFile):
         return list(self.numbered(task, stage).values())
 
     def counted(self) -> list[Trial]:
-        """The trials that count: valid, and if a stage was trained again, of its newest weights."""
+        """The trials that count: valid, and if a stage was trained again, of its newest weights.
+
+        The newest are those that were first tried last: a late score of an old video does not bring old weights back.
+        """
         valid = [trial for trial in self.all() if trial.valid]
-        newest = {(trial.task, trial.stage): trial.weights for trial in valid if trial.weights}
+        query = "SELECT task, stage, policy FROM trials GROUP BY task, stage, policy ORDER BY min(id)"
+        with self.explained():
+            places = {tuple(row): place for place, row in enumerate(self.file.execute(query))}
+        tried = sorted((t for t in valid if t.weights), key=lambda t: places[t.task, t.stage, t.weights])
+        newest = {(trial.task, trial.stage): trial.weights for trial in tried}
         return [t for t in valid if t.weights in ("", newest.get((t.task, t.stage), ""))]
 
     def matrix(self, names: Sequence[str]) -> Matrix:
