@@ -358,8 +358,12 @@ def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "notes", ["", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so"]
-)
+    "notes",
+    [
+        "", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so", "horizon 8; ",
+        "rolled out, horizon 007; x", "horizon 08", "horizon 8, asked 0 ahead", "rolled out, horizon 8",
+    ],
+)  # fmt: skip
 def test_notes_of_people_are_no_protocol(trials, notes):
     trials.add(replace(TRIAL, protocol=None, notes=notes))
     assert trials.all() == [replace(TRIAL, protocol=None, notes=notes)]

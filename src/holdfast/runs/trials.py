@@ -20,7 +20,7 @@ from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json, to_json
-from holdfast.core.records import Matrix, Trial
+from holdfast.core.records import Matrix, Trial, TrialProtocol
 
 VERSION = 1
 _LONGEST = 10_000  # characters of a text
@@ -30,7 +30,7 @@ _FLAGS = ("final", "valid")
 # On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
 # the first evaluated runs, whose trials can still be read and compared.
 _COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
-_PROTOCOL = re.compile(r"(rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?(?:; (.*))?", re.DOTALL)
+_PROTOCOL = re.compile(r"((rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?)(?:; (.+))?", re.DOTALL)
 _SCHEMA = """
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
@@ -211,9 +211,10 @@ def trial_from_row(row: dict[str, Any]) -> Trial:
         values["weights"] = values.pop("policy")
     found = _PROTOCOL.fullmatch(str(values.get("notes", "")))
     if found:
-        limits, horizon, ahead, notes = found.groups()
-        values["protocol"] = {"horizon": int(horizon), "ahead": int(ahead or 0), "limits": bool(limits)}
-        values["notes"] = notes or ""
+        text, limits, horizon, ahead, notes = found.groups()
+        protocol = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
+        if str(protocol) == text:  # else a person wrote it
+            values |= {"protocol": to_json(protocol), "notes": notes or ""}
     return _checked(values)
 
 
