@@ -90,6 +90,8 @@ def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):
         ("stack_bowls,1,0001-01-01T00:00:00,Ada,reached,", "line 3, column 'when'|line 3: .*when"),
         ("stack_bowls,1" + "0" * 5000 + ",5,Ada,reached,", "line 3, column 'stage'"),
         ("stack_bowls,1,5," + "x" * 10_001 + ",reached,", "line 3: .*operator"),
+        ("stack_bowls,1,5," + "x" * 61 + ",reached,", "line 3: .*operator: .*at most 60"),
+        ('stack_bowls,1,5,"Ada\nBob",reached,', "line 4: .*operator"),
         ("stack_bowls,1,5," + "x" * 140_000 + ",reached,", "line 3: not valid CSV"),
     ],
 )
@@ -141,6 +143,8 @@ def test_an_export_replaces_an_earlier_one_at_once(tmp_path, folder, monkeypatch
         ("seconds", "inf"),
         ("seconds", "-1"),
         ("seconds", "1" + "0" * 30),
+        ("seconds", "9e18"),
+        ("times", "reached=1000000"),
         ("times", "reached=1e30"),
         ("penalties", "green_bowl_knocked=99999999999999999999"),
         ("score", "1e400"),
@@ -166,7 +170,7 @@ TEXTS = [
 def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     with Trials(folder / "trials.sqlite") as file:
         for number, text in enumerate(TEXTS):
-            odd = {"notes": text, "operator": f"{text}Ada", "normalization": text.strip()}
+            odd = {"notes": text, "level": f"{text}x", "normalization": text.strip()}
             file.add(replace(ADA, **odd, weights="", when=ADA.when + number))
     export([read_run(folder)], tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -180,8 +184,8 @@ def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     assert [row[head.index("notes")] for row in rows[:3]] == ["'=cmd|' /C calc'!A0", "'+1", "'-1"]
     other = make_run(tmp_path / "other" / "er")
     assert read([read_run(other)], tmp_path / "out.csv") == (len(TEXTS), len(TEXTS))
-    assert [(t.notes, t.operator, t.normalization) for t in stored(other)] == [
-        (text, f"{text}Ada", text.strip()) for text in TEXTS
+    assert [(t.notes, t.level, t.normalization) for t in stored(other)] == [
+        (text, f"{text}x", text.strip()) for text in TEXTS
     ]
 
 

@@ -13,14 +13,16 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.console.sheets import Operator, Seconds
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
+from holdfast.core.json_records import from_json
 from holdfast.core.records import Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
@@ -133,6 +135,15 @@ def _check_header(header: list[str], path: Path, several: bool) -> None:
             raise HoldfastError(f"{path}, line 1: column {name!r} is missing. Needed: {', '.join(_NEEDED)}.")
 
 
+@dataclass(frozen=True)
+class _Said:
+    """The fields of a trial for which the page has rules of its own."""
+
+    operator: Operator | None
+    seconds: Seconds
+    times: dict[str, Seconds]
+
+
 class _FieldError(Exception):
     """The value of one column is wrong."""
 
@@ -181,6 +192,8 @@ def _trial_of(run: Run, values: dict[str, Any]) -> Trial:
     trial = trial_from_row({"milestones": [], "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
         raise _FieldError("operator", "the operator's name is missing.")
+    said = from_json(_Said, {"operator": trial.operator or None, "seconds": trial.seconds, "times": trial.times}, "It")
+    trial = replace(trial, operator=said.operator or "")
     score = _score(run.tasks[run.names.index(trial.task)], trial)
     if not trial.valid:
         return trial
