@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.console.sheets import Operator, Seconds
+from holdfast.console.sheets import Operator
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
@@ -136,12 +136,10 @@ def _check_header(header: list[str], path: Path, several: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """The fields of a trial for which the page has rules of its own."""
+class _Signature:
+    """A name that the page would take too."""
 
-    operator: Operator | None
-    seconds: Seconds
-    times: dict[str, Seconds]
+    operator: Operator
 
 
 class _FieldError(Exception):
@@ -192,8 +190,8 @@ def _trial_of(run: Run, values: dict[str, Any]) -> Trial:
     trial = trial_from_row({"milestones": [], "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
         raise _FieldError("operator", "the operator's name is missing.")
-    said = from_json(_Said, {"operator": trial.operator or None, "seconds": trial.seconds, "times": trial.times}, "It")
-    trial = replace(trial, operator=said.operator or "")
+    if trial.operator:
+        trial = replace(trial, operator=from_json(_Signature, {"operator": trial.operator}, "It").operator)
     score = _score(run.tasks[run.names.index(trial.task)], trial)
     if not trial.valid:
         return trial

@@ -25,6 +25,7 @@ from holdfast.core.records import Matrix, Trial, TrialProtocol
 VERSION = 1
 _LONGEST = 10_000  # characters of a text
 _LARGEST = 2**63 - 1  # number in SQLite
+_ENDLESS = 1e6  # seconds, as for the clock of the scoring page
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
 # On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
@@ -235,6 +236,11 @@ def _checked(values: dict[str, Any]) -> Trial:
             )
     if trial.score is not None and trial.score > 100:
         raise HoldfastError(f"A trial cannot be used: its score must be from 0 to 100, got {trial.score:g}.")
+    longest = max(trial.seconds, *trial.times.values(), 0.0)
+    if longest >= _ENDLESS:
+        raise HoldfastError(
+            f"A trial cannot be used: its seconds and times must be below {_ENDLESS:,.0f}, got {longest:g}."
+        )
     return trial
 
 
