@@ -1,6 +1,7 @@
 """Trials as CSV: out and in again without a change, and nothing half imported."""
 
 import csv
+import json
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,12 @@ def folder(tmp_path):
     return make_run(tmp_path / "er")
 
 
+def record_weights(folder, stage, weights):
+    """Let a stage's checkpoint have been written with these weights."""
+    (checkpoint,) = folder.glob(f"stages/{stage:02d}-*/checkpoint")
+    (checkpoint / "manifest.json").write_text(json.dumps({"policy/model.safetensors": weights}))
+
+
 def stored(folder):
     with Trials(folder / "trials.sqlite") as file:
         return file.all()
@@ -39,6 +46,7 @@ def test_what_goes_out_comes_in_again_without_a_change(tmp_path):
         file.add(replace(ADA, when=ADA.when + 2))
     assert export([read_run(folder)], tmp_path / "one.csv") == 11
     other = make_run(tmp_path / "other" / "er")
+    record_weights(other, 2, ADA.weights)
     assert read([read_run(other)], tmp_path / "one.csv") == (11, 11)
     export([read_run(other)], tmp_path / "two.csv")
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
@@ -82,6 +90,8 @@ def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):
         ("stack_bowls,1,0001-01-01T00:00:00,Ada,reached,", "line 3, column 'when'|line 3: .*when"),
         ("stack_bowls,1" + "0" * 5000 + ",5,Ada,reached,", "line 3, column 'stage'"),
         ("stack_bowls,1,5," + "x" * 10_001 + ",reached,", "line 3: .*operator"),
+        ("stack_bowls,1,5," + "x" * 61 + ",reached,", "line 3: .*operator: .*at most 60"),
+        ('stack_bowls,1,5,"Ada\nBob",reached,', "line 4: .*operator"),
         ("stack_bowls,1,5," + "x" * 140_000 + ",reached,", "line 3: not valid CSV"),
     ],
 )
@@ -93,6 +103,38 @@ def test_one_wrong_row_stops_all_and_is_named(tmp_path, folder, row, problem):
 
 
 @pytest.mark.parametrize(
+    "name", ["trials.sqlite", "run.yaml", "mine.csv", "link.csv", "folder.csv", "new.txt", "x" * 300 + ".csv"]
+)
+def test_an_export_replaces_no_file_that_is_no_export(folder, name):
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(ADA)
+    (folder / "mine.csv").write_text("run,task,my own list\n")
+    (folder / "link.csv").symlink_to("trials.sqlite")
+    (folder / "folder.csv").mkdir()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert main(["score", str(folder), "--export", str(folder / name)]) == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert stored(folder) == [ADA]
+
+
+@pytest.mark.parametrize("notes", ["plain", "a\rb"])  # without quotes, and with quotes around every field
+def test_an_export_replaces_an_earlier_one_at_once(tmp_path, folder, monkeypatch, notes):
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(replace(ADA, notes=notes))
+        export([read_run(folder)], tmp_path / "out.csv")
+        before = (tmp_path / "out.csv").read_bytes()
+        file.add(replace(ADA, when=ADA.when + 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(HoldfastError, match="cannot be written: No space"):
+            export([read_run(folder)], tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_bytes() == before
+    assert export([read_run(folder)], tmp_path / "out.csv") == 2
+    (tmp_path / "EMPTY.CSV").touch()
+    assert export([read_run(folder)], tmp_path / "EMPTY.CSV") == 2
+
+
+@pytest.mark.parametrize(
     ("column", "value"),
     [
         ("seed", "12345678901234567890123"),
@@ -101,6 +143,8 @@ def test_one_wrong_row_stops_all_and_is_named(tmp_path, folder, row, problem):
         ("seconds", "inf"),
         ("seconds", "-1"),
         ("seconds", "1" + "0" * 30),
+        ("seconds", "9e18"),
+        ("times", "reached=1000000"),
         ("times", "reached=1e30"),
         ("penalties", "green_bowl_knocked=99999999999999999999"),
         ("score", "1e400"),
@@ -125,10 +169,9 @@ TEXTS = [
 
 def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     with Trials(folder / "trials.sqlite") as file:
-        file.extend(
-            replace(ADA, notes=text, operator=f"{text}Ada", weights=text.strip(), when=ADA.when + number)
-            for number, text in enumerate(TEXTS)
-        )
+        for number, text in enumerate(TEXTS):
+            odd = {"notes": text, "level": f"{text}x", "normalization": text.strip()}
+            file.add(replace(ADA, **odd, weights="", when=ADA.when + number))
     export([read_run(folder)], tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
@@ -141,9 +184,86 @@ def test_no_text_is_a_formula_and_all_come_back(tmp_path, folder):
     assert [row[head.index("notes")] for row in rows[:3]] == ["'=cmd|' /C calc'!A0", "'+1", "'-1"]
     other = make_run(tmp_path / "other" / "er")
     assert read([read_run(other)], tmp_path / "out.csv") == (len(TEXTS), len(TEXTS))
-    assert [(t.notes, t.operator, t.weights) for t in stored(other)] == [
-        (text, f"{text}Ada", text.strip()) for text in TEXTS
+    assert [(t.notes, t.level, t.normalization) for t in stored(other)] == [
+        (text, f"{text}x", text.strip()) for text in TEXTS
     ]
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "problem"),
+    [
+        (
+            "",
+            ("2026-11-15,Ada,reached", "2026-11-15,Ada,reached; lifted"),
+            "line 3: .*line 2 has the same .* finer time",
+        ),
+        ("", ("2026-11-15,Ada,", "2026-11-15,Ada,"), "line 3: .*line 2 has the same .* finer time"),
+        (",seed", ("100,Ada,reached,5", "200,Bob,reached,5"), "line 3: .*line 2 has the same .* Leave the seed"),
+    ],
+)
+def test_rows_that_would_be_dropped_are_refused(tmp_path, folder, capsys, head, rows, problem):
+    lines = "".join(f"stack_bowls,1,{row}\n" for row in rows)
+    (tmp_path / "paper.csv").write_text(f"task,stage,when,operator,milestones{head}\n{lines}")
+    with pytest.raises(HoldfastError, match=problem):
+        read([read_run(folder)], tmp_path / "paper.csv")
+    assert stored(folder) == []
+
+
+def test_a_changed_row_is_not_ignored(tmp_path, folder):
+    paper = tmp_path / "paper.csv"
+    paper.write_text(f"{HEADER}stack_bowls,1,100,Ada,reached,\n")
+    assert read([read_run(folder)], paper) == (1, 1)
+    assert read([read_run(folder)], paper) == (1, 0)
+    paper.write_text(f"{HEADER}stack_bowls,1,50,Ada,,\nstack_bowls,1,100,Ada,reached; lifted,\n")
+    with pytest.raises(HoldfastError, match=r"line 3: a stored trial .* To correct the stored one"):
+        read([read_run(folder)], paper)
+    assert [trial.score for trial in stored(folder)] == [25.0]
+    # As the error says:
+    export([read_run(folder)], tmp_path / "all.csv")
+    text = (tmp_path / "all.csv").read_text().replace("reached", "reached; lifted").replace("25.0", "")
+    (tmp_path / "all.csv").write_text(text)
+    (folder / "trials.sqlite").rename(folder / "old.sqlite")
+    assert read([read_run(folder)], tmp_path / "all.csv") == (1, 1)
+    assert [trial.score for trial in stored(folder)] == [50.0]
+
+
+@pytest.mark.parametrize("wrong", ["damaged", "contradicts"])
+def test_what_one_run_cannot_take_no_run_takes(tmp_path, wrong):
+    folders = [make_run(tmp_path / name) for name in ("er", "sequential")]
+    runs = [read_run(folder) for folder in folders]
+    text = "run,task,stage,when,operator,milestones\n"
+    if wrong == "damaged":
+        (folders[1] / "trials.sqlite").touch()
+    else:
+        (tmp_path / "first.csv").write_text(f"{text}sequential,stack_bowls,1,4,Ada,reached\n")
+        read(runs, tmp_path / "first.csv")
+    (tmp_path / "two.csv").write_text(f"{text}er,stack_bowls,1,4,Ada,\nsequential,stack_bowls,1,4,Ada,\n")
+    with pytest.raises(HoldfastError, match=r"sequential.*damaged|line 3"):
+        read(runs, tmp_path / "two.csv")
+    assert stored(folders[0]) == []
+
+
+def test_no_row_voids_a_cell_with_weights_that_the_run_does_not_know(tmp_path, folder):
+    paper, head = tmp_path / "paper.csv", "task,stage,when,operator,milestones,policy\n"
+
+    def take(*rows):
+        paper.write_text(head + "".join(f"stack_bowls,1,{row}\n" for row in rows))
+        return read([read_run(folder)], paper)
+
+    def counted():
+        with Trials(folder / "trials.sqlite") as file:
+            return [(trial.weights, trial.score) for trial in file.counted()]
+
+    record_weights(folder, 1, "old")
+    take("100,Ada,reached,old")
+    record_weights(folder, 1, "good")
+    assert take("101,Ada,reached,good", "102,Ada,,") == (2, 2)
+    for weights in ("typo", "goo"):
+        with pytest.raises(HoldfastError, match=r"line 3, column 'policy': .*stage 1 \(good\)"):
+            take("50,Bob,,", f"51,Bob,,{weights}")
+    assert counted() == [("good", 25.0), ("", 0.0)]
+    assert take("500,Bob,,old") == (1, 1), "known in the cell, and still replaced"
+    assert counted() == [("good", 25.0), ("", 0.0)]
 
 
 def test_a_quote_that_a_person_wrote_stays(tmp_path, folder):

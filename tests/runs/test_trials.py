@@ -56,6 +56,12 @@ def trials(tmp_path):
         yield file
 
 
+def extend(trials, *found):
+    """Write trials together, as from the lines of a file; how many are new."""
+    with trials.extending({f"line {number}": trial for number, trial in enumerate(found, 2)}) as new:
+        return new
+
+
 def test_a_trial_comes_back_as_it_was_written(trials, tmp_path):
     trials.add(TRIAL)
     trials.add(replace(BY_HAND, valid=False, score=None))
@@ -111,6 +117,8 @@ def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
         {"stage": "2"},
         {"seconds": float("nan")},
         {"seconds": -1.0},
+        {"seconds": 1e6},
+        {"times": {"grasped": 9e18}},
         {"when": float("inf")},
         {"score": 100.5},
         {"score": float("nan")},
@@ -126,19 +134,62 @@ def test_what_could_not_be_read_again_is_not_written(trials, change):
     with pytest.raises(HoldfastError, match="A trial cannot be"):
         trials.add(replace(TRIAL, **change))
     with pytest.raises(HoldfastError, match="A trial cannot be"):
-        trials.extend([replace(TRIAL, seed=1), replace(TRIAL, **change)])
+        extend(trials, replace(TRIAL, seed=1), replace(TRIAL, **change))
     assert trials.all() == []
 
 
 def test_several_are_written_together_or_not_at_all(trials, tmp_path):
-    assert trials.extend([TRIAL, replace(TRIAL, seed=5), TRIAL]) == 2
-    assert trials.extend([TRIAL, replace(TRIAL, seed=6)]) == 1
+    assert extend(trials, TRIAL, replace(TRIAL, seed=5), TRIAL) == 2
+    assert extend(trials, TRIAL, replace(TRIAL, seed=6)) == 1
     trials.file.execute(
         "CREATE TRIGGER full BEFORE INSERT ON trials WHEN NEW.seed = 8 BEGIN SELECT RAISE(ABORT, 'disk full'); END"
     )
     with pytest.raises(HoldfastError, match="disk full"):
-        trials.extend([replace(TRIAL, seed=7), replace(TRIAL, seed=8)])
+        extend(trials, replace(TRIAL, seed=7), replace(TRIAL, seed=8))
+    with pytest.raises(RuntimeError, match="elsewhere"), trials.extending({"line 2": replace(TRIAL, seed=9)}):
+        raise RuntimeError("it failed elsewhere")
     assert [trial.seed for trial in trials.all()] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (BY_HAND, replace(BY_HAND, score=50.0), "line 3: {} has the same task, stage, operator and time"),
+        (BY_HAND, replace(BY_HAND, notes="slow"), "line 3: {} has the same task, stage, operator and time"),
+        (TRIAL, replace(TRIAL, score=50.0), "line 3: {} has the same task, stage, seed, source and policy"),
+        (replace(BY_HAND, seed=5), replace(BY_HAND, seed=5, operator="Bob"), "line 3: {} has the same .* seed"),
+    ],
+)
+def test_a_trial_that_contradicts_another_is_refused(trials, first, second, problem):
+    good = replace(TRIAL, seed=99)
+    with pytest.raises(HoldfastError, match=problem.format("line 2")):
+        extend(trials, first, second)
+    assert trials.all() == []
+    trials.add(first)
+    with pytest.raises(HoldfastError, match=problem.format("a stored trial")):
+        extend(trials, good, second)
+    assert trials.all() == [first]
+
+
+def test_a_trial_that_is_there_already_is_not_added(trials):
+    again = replace(TRIAL, when=TRIAL.when + 60, video="", run="copy")  # evaluated on another machine, not filmed
+    assert extend(trials, TRIAL, BY_HAND) == 2
+    assert extend(trials, again, replace(BY_HAND, run="copy")) == 0
+    assert extend(trials, replace(BY_HAND, operator="Bob"), replace(BY_HAND, when=BY_HAND.when + 1)) == 2
+    assert len(trials.all()) == 4
+
+
+def test_two_equal_lines_about_an_operators_trials_are_two_attempts_at_one_time(trials):
+    with pytest.raises(HoldfastError, match=r"line 3: line 2 has the same .* finer time"):
+        extend(trials, BY_HAND, BY_HAND)
+
+
+def test_a_row_that_is_set_aside_is_not_taken_for_the_same_trial(trials):
+    number = trials.add(BY_HAND)
+    trials.file.execute("DROP TRIGGER no_update")
+    trials.file.execute("UPDATE trials SET score = 250.0 WHERE id = ?", (number,))
+    with pytest.raises(HoldfastError, match="says otherwise"):
+        extend(trials, BY_HAND)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +213,7 @@ def test_several_are_written_together_or_not_at_all(trials, tmp_path):
         "score = 'high'",
         "score = 250.0",
         "seconds = 'long'",
+        "seconds = 9e18",
         "stage = 'two'",
         "stage = -1",
         "seed = 1.5",
@@ -173,7 +225,7 @@ def test_several_are_written_together_or_not_at_all(trials, tmp_path):
 def test_a_row_that_is_no_trial_is_named_and_stops_nothing(tmp_path, capsys, change):
     path = tmp_path / "trials.sqlite"
     with Trials(path) as file:
-        file.extend([TRIAL, replace(TRIAL, seed=5)])
+        extend(file, TRIAL, replace(TRIAL, seed=5))
         file.file.execute("DROP TRIGGER no_update")
         file.file.execute(f"UPDATE trials SET {change} WHERE id = 2")
     with Trials(path) as file:
@@ -236,6 +288,11 @@ def test_matrix_counts_valid_trials_by_task_and_stage(trials):
 def test_matrix_leaves_out_weights_that_were_replaced(trials):
     trials.add(TRIAL)
     trials.add(replace(TRIAL, weights="trained again", score=87.5))
+    assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
+    # An old video is scored, an old trial is corrected, a new one turns out invalid: the weights stay replaced.
+    trials.add(replace(BY_HAND, score=12.5))
+    trials.add(replace(TRIAL, score=50.0), supersedes=1)
+    trials.add(replace(TRIAL, weights="not valid", valid=False))
     assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
 
 
@@ -304,8 +361,12 @@ def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, 
 
 
 @pytest.mark.parametrize(
-    "notes", ["", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so"]
-)
+    "notes",
+    [
+        "", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so", "horizon 8; ",
+        "rolled out, horizon 007; x", "horizon 08", "horizon 8, asked 0 ahead", "rolled out, horizon 8",
+    ],
+)  # fmt: skip
 def test_notes_of_people_are_no_protocol(trials, notes):
     trials.add(replace(TRIAL, protocol=None, notes=notes))
     assert trials.all() == [replace(TRIAL, protocol=None, notes=notes)]

@@ -282,6 +282,45 @@ def test_a_policy_that_remembers_serves_one_robot(bundle):
         dial(port)
 
 
+class Diary(FakePolicy):
+    """Answers with the sum of the seeds that it remembers; 13 is too much for it."""
+
+    def __init__(self) -> None:
+        super().__init__(remembers=True)
+        self.seeds: list[int] = []
+
+    def answer(self, questions):
+        (asked,) = questions
+        self.seeds = [*(self.seeds if asked.number else []), asked.seed]
+        if asked.seed == 13:
+            raise RuntimeError("unlucky")
+        return [np.full((self.answer_steps, 14), sum(self.seeds), np.float32)]
+
+
+def remembered(connection, seed, **changes):
+    """What a diary says to a question without a number; an error is text."""
+    asked = question(1, seed=seed, **changes)
+    del asked["number"]
+    answer = ask(connection, asked)
+    return answer if isinstance(answer, str) else answer["actions"][0, 0]
+
+
+def test_a_policy_that_remembers_forgets_the_last_robot(bundle):
+    with serving(bundle, Diary(), expected="unlucky") as (port, _):
+        with dial(port) as first:
+            assert [remembered(first, 1000) for _ in range(3)] == [1000, 2000, 3000]
+        with redial(port) as second:
+            assert "Unknown prompt" in remembered(second, 7, prompt="make tea")
+            assert "no msgpack" in ask(second, b"\xc1")
+            assert [remembered(second, 7) for _ in range(2)] == [7, 14], "refused questions do not count"
+            assert "RuntimeError" in remembered(second, 13)
+            assert [remembered(second, 7) for _ in range(2)] == [7, 14], "nor is what went wrong remembered"
+            assert "RuntimeError" in remembered(second, 13)
+        with redial(port) as third:
+            assert "RuntimeError" in remembered(third, 13)
+            assert remembered(third, 5) == 5
+
+
 @pytest.mark.parametrize("abort", [lambda client: client.socket.close(), lambda client: client.close()])
 def test_a_robot_that_comes_back_finds_its_place_while_its_old_answer_is_computed(bundle, abort):
     policy, free = FakePolicy(remembers=True), threading.Event()

@@ -118,6 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--agreement", action="store_true", help="print how far raters agree, and exit")
     one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that were not withdrawn as CSV")
     one.add_argument(
-        "--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV; duplicates are skipped"
+        "--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV; those that exist are skipped"
     )
     return parser

@@ -1,8 +1,8 @@
 """Trials as CSV, for spreadsheets and for scores that were taken on paper.
 
 A list is written `reached; lifted`, counts and times `dropped=2; tipped=1`. Export, import and export again give the
-same file; trials that exist already are not added twice. Text that a spreadsheet would take for a formula gets a `'` in
-front, which import takes away again.
+same file; trials that exist already are not added twice, and rows that contradict them are refused. Text that a
+spreadsheet would take for a formula gets a `'` in front, which import takes away again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.console.sheets import Operator
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.files import write_text
+from holdfast.core.json_records import from_json
 from holdfast.core.records import Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
@@ -37,6 +41,7 @@ _FORMULA = re.compile(r"'*[=+\-@\s＝＋－＠]")
 def export(runs: Sequence[Run], path: Path) -> int:
     """Write the current trials of these runs in the order in which they were added; return their number."""
     _named(runs)
+    _check_replaceable(path)
     rows: list[list[str]] = []
     for run in runs:
         with Trials(run.trials) as trials:
@@ -47,10 +52,28 @@ def export(runs: Sequence[Run], path: Path) -> int:
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
     writer.writerows([COLUMNS, *rows])
     try:
-        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+        write_text(path, text.getvalue())
     except OSError as error:
         raise HoldfastError(f"{path} cannot be written: {error.strerror}.") from None
     return len(rows)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over anything but an earlier export."""
+    if path.suffix.lower() != ".csv":
+        raise HoldfastError(f"--export {path} must name a CSV file. Try {path.name}.csv.")
+    try:
+        if not path.exists():
+            return
+        if not path.is_file():
+            raise HoldfastError(f"--export {path} is not a file. Choose another name.")
+        with path.open("rb") as file:
+            first = file.readline(1000)
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
+    names = first.decode("utf-8-sig", errors="replace").replace('"', "").strip().split(",")
+    if first and names != list(COLUMNS):
+        raise HoldfastError(f"{path} exists and is no export of trials. Choose another name, or move it away.")
 
 
 def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
@@ -58,10 +81,28 @@ def read(runs: Sequence[Run], path: Path) -> tuple[int, int]:
     by_name = _named(runs)
     found = _trials(by_name, path)
     new = 0
-    for name, run in by_name.items():
-        with Trials(run.trials) as trials:
-            new += trials.extend(trial for trial in found if trial.run == name)
+    with ExitStack() as files:  # all are written when it ends, or none
+        for name, run in by_name.items():
+            own = {f"{path}, line {line}": trial for line, trial in found.items() if trial.run == name}
+            trials = files.enter_context(Trials(run.trials))
+            _check_policies(run, trials, own)
+            new += files.enter_context(trials.extending(own))
     return len(found), new
+
+
+def _check_policies(run: Run, trials: Trials, found: dict[str, Trial]) -> None:
+    """Refuse weights that the run does not know: taken for a new training, they would void the trials of their cell."""
+    known = {(trial.task, trial.stage, trial.weights) for trial in trials.all()}
+    used = {trial.stage for trial in found.values() if trial.weights}
+    trained = {stage.number: stage.checkpoint.recorded_weights_hash for stage in run.stages if stage.number in used}
+    for origin, trial in found.items():
+        own = trained.get(trial.stage, "")
+        if trial.weights not in ("", own) and (trial.task, trial.stage, trial.weights) not in known:
+            raise HoldfastError(
+                f"{origin}, column 'policy': {trial.weights[:80]!r} is not the hash of the weights of stage "
+                f"{trial.stage} ({own or 'not recorded'}), and no trial of the cell has it. Leave it empty if these "
+                "weights were tried, or delete the row: trials of weights that were replaced do not count."
+            )
 
 
 def _named(runs: Sequence[Run]) -> dict[str, Run]:
@@ -71,7 +112,8 @@ def _named(runs: Sequence[Run]) -> dict[str, Run]:
     return by_name
 
 
-def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
+def _trials(runs: dict[str, Run], path: Path) -> dict[int, Trial]:
+    """The trials by line."""
     reader = csv.reader(io.StringIO(outside.read_text(path), newline=""))
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -79,7 +121,7 @@ def _trials(runs: dict[str, Run], path: Path) -> list[Trial]:
         rows = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
     except csv.Error as error:
         raise HoldfastError(f"{path}, line {reader.line_num}: not valid CSV, {error}.") from None
-    return [_trial(runs, path, line, header, row) for line, row in rows]
+    return {line: _trial(runs, path, line, header, row) for line, row in rows}
 
 
 def _check_header(header: list[str], path: Path, several: bool) -> None:
@@ -91,6 +133,13 @@ def _check_header(header: list[str], path: Path, several: bool) -> None:
     for name in (*_NEEDED, *(["run"] if several else [])):
         if name not in header:
             raise HoldfastError(f"{path}, line 1: column {name!r} is missing. Needed: {', '.join(_NEEDED)}.")
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """A name that the page would take too."""
+
+    operator: Operator
 
 
 class _FieldError(Exception):
@@ -141,6 +190,8 @@ def _trial_of(run: Run, values: dict[str, Any]) -> Trial:
     trial = trial_from_row({"milestones": [], "source": "operator", **values, "run": run.name})
     if trial.source == "operator" and not trial.operator:
         raise _FieldError("operator", "the operator's name is missing.")
+    if trial.operator:
+        trial = replace(trial, operator=from_json(_Signature, {"operator": trial.operator}, "It").operator)
     score = _score(run.tasks[run.names.index(trial.task)], trial)
     if not trial.valid:
         return trial

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,18 @@ from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json, to_json
-from holdfast.core.records import Matrix, Trial
+from holdfast.core.records import Matrix, Trial, TrialProtocol
 
 VERSION = 1
 _LONGEST = 10_000  # characters of a text
 _LARGEST = 2**63 - 1  # number in SQLite
+_ENDLESS = 1e6  # seconds, as for the clock of the scoring page
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
 # On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
 # the first evaluated runs, whose trials can still be read and compared.
 _COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
-_PROTOCOL = re.compile(r"(rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?(?:; (.*))?", re.DOTALL)
+_PROTOCOL = re.compile(r"((rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?)(?:; (.+))?", re.DOTALL)
 _SCHEMA = """
 CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
@@ -81,14 +83,29 @@ class Trials(AppendOnlyFile):
         with self.explained(), self.writing():
             return self._add(trial, supersedes)
 
-    def extend(self, trials: Iterable[Trial]) -> int:
-        """Write trials, all or none; return how many are new."""
-        found = [checked(trial) for trial in trials]
+    @contextmanager
+    def extending(self, trials: Mapping[str, Trial]) -> Iterator[int]:
+        """Write trials, all or none, when the block ends without an error; gives how many are new.
+
+        One that exists already is not written again. One that would be the same trial but says otherwise is an error.
+
+        Args:
+            trials: The trials by their origin (a file and a line), which errors name.
+        """
+        found = {origin: checked(trial) for origin, trial in trials.items()}
+        written: dict[int, str] = {}
         with self.explained(), self.writing():
             before = self.file.total_changes
-            for trial in found:
-                self._add(trial, None)
-            return self.file.total_changes - before
+            for origin, trial in found.items():
+                earlier = self.file.total_changes
+                number = self._add(trial, None)
+                if self.file.total_changes > earlier:
+                    written[number] = origin
+                elif number in written:
+                    _check_again(trial, found[written[number]], origin, written[number])
+                else:
+                    _check_again(trial, self._trial(number), origin, None)
+            yield self.file.total_changes - before
 
     def _add(self, trial: Trial, supersedes: int | None) -> int:
         """Write a checked trial inside `writing`."""
@@ -131,9 +148,16 @@ class Trials(AppendOnlyFile):
         return list(self.numbered(task, stage).values())
 
     def counted(self) -> list[Trial]:
-        """The trials that count: valid, and if a stage was trained again, of its newest weights."""
+        """The trials that count: valid, and if a stage was trained again, of its newest weights.
+
+        The newest are those that were first tried last: a late score of an old video does not bring old weights back.
+        """
         valid = [trial for trial in self.all() if trial.valid]
-        newest = {(trial.task, trial.stage): trial.weights for trial in valid if trial.weights}
+        query = "SELECT task, stage, policy FROM trials GROUP BY task, stage, policy ORDER BY min(id)"
+        with self.explained():
+            places = {tuple(row): place for place, row in enumerate(self.file.execute(query))}
+        tried = sorted((t for t in valid if t.weights), key=lambda t: places[t.task, t.stage, t.weights])
+        newest = {(trial.task, trial.stage): trial.weights for trial in tried}
         return [t for t in valid if t.weights in ("", newest.get((t.task, t.stage), ""))]
 
     def matrix(self, names: Sequence[str]) -> Matrix:
@@ -145,6 +169,32 @@ class Trials(AppendOnlyFile):
             if trial.score is not None:
                 cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
         return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
+
+
+def _check_again(trial: Trial, same: Trial | None, origin: str, other: str | None) -> None:
+    """Refuse a trial that would be the `same` as one that is stored, or as the one of `other` origin, but is not.
+
+    A layout may be evaluated again, at another time and with a video. Two lines about an operator's trials are two
+    attempts even if they are equal.
+    """
+    where = other or "a stored trial"
+    if trial.seed is not None:
+        if not same or replace(trial, run="", when=0.0, video="") != replace(same, run="", when=0.0, video=""):
+            raise HoldfastError(
+                f"{origin}: {where} has the same task, stage, seed, source and policy but says otherwise, and a layout "
+                "counts once. Leave the seed of an operator's trial empty, or delete one."
+            )
+    elif other:
+        raise HoldfastError(
+            f"{origin}: {where} has the same task, stage, operator and time, by which a trial is known. If these are "
+            "two trials, give a finer time (2026-11-15T16:10:02) or the other operator; else delete one line."
+        )
+    elif not same or replace(trial, run="") != replace(same, run=""):
+        raise HoldfastError(
+            f"{origin}: {where} has the same task, stage, operator and time but says otherwise, and an import changes "
+            "no trial. If this is another one, give a finer time (2026-11-15T16:10:02) or the other operator. To "
+            "correct the stored one: --export all, edit the file, move trials.sqlite away, and --import the file."
+        )
 
 
 def trial_to_row(trial: Trial) -> dict[str, Any]:
@@ -162,9 +212,10 @@ def trial_from_row(row: dict[str, Any]) -> Trial:
         values["weights"] = values.pop("policy")
     found = _PROTOCOL.fullmatch(str(values.get("notes", "")))
     if found:
-        limits, horizon, ahead, notes = found.groups()
-        values["protocol"] = {"horizon": int(horizon), "ahead": int(ahead or 0), "limits": bool(limits)}
-        values["notes"] = notes or ""
+        text, limits, horizon, ahead, notes = found.groups()
+        protocol = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
+        if str(protocol) == text:  # else a person wrote it
+            values |= {"protocol": to_json(protocol), "notes": notes or ""}
     return _checked(values)
 
 
@@ -185,6 +236,11 @@ def _checked(values: dict[str, Any]) -> Trial:
             )
     if trial.score is not None and trial.score > 100:
         raise HoldfastError(f"A trial cannot be used: its score must be from 0 to 100, got {trial.score:g}.")
+    longest = max(trial.seconds, *trial.times.values(), 0.0)
+    if longest >= _ENDLESS:
+        raise HoldfastError(
+            f"A trial cannot be used: its seconds and times must be below {_ENDLESS:,.0f}, got {longest:g}."
+        )
     return trial
 
 

@@ -121,9 +121,9 @@ class Server:
                 while not self._stop.is_set():
                     message = await connection.recv()
                     self._open[connection] = True
-                    await connection.send(await _while_open(connection, self._reply(message, number)))
+                    reply, number = await _while_open(connection, self._reply(message, number))
+                    await connection.send(reply)
                     self._open[connection] = False
-                    number += 1
                 await self._goodbye(connection)
             finally:
                 del self._open[connection]
@@ -132,25 +132,29 @@ class Server:
     async def _goodbye(self, connection: ServerConnection) -> None:
         await connection.close(CloseCode.GOING_AWAY, "the server stops")
 
-    async def _reply(self, message: str | bytes, number: int) -> str | bytes:
-        """The answer as bytes, or what is wrong as text; never raises."""
+    async def _reply(self, message: str | bytes, number: int) -> tuple[str | bytes, int]:
+        """The answer as bytes, or what is wrong as text, and the next question's number; never raises.
+
+        Only answers count, so a refused question cannot take number 0, at which a policy forgets what it remembers. One
+        that has failed is asked from 0 again, since nobody knows what it remembers.
+        """
         begun = perf_counter()
         try:
             question = self._codec.read(message, number)
         except HoldfastError as error:
             self._meters.failed("message" if isinstance(error, WireError) else "question")
-            return str(error)
+            return str(error), number
         try:
             found = await self._batcher.ask(question)
             reply = self._codec.answer(question, found.actions, found.wait, found.infer)
         except Exception as error:
             self._meters.failed("policy")
             if isinstance(error, HoldfastError):
-                return str(error)
+                return str(error), 0
             self._say(traceback.format_exc())
-            return f"The policy failed with {type(error).__name__}. The server's own output says more."
+            return f"The policy failed with {type(error).__name__}. The server's own output says more.", 0
         self._meters.answered(question.task.name, perf_counter() - begun)
-        return reply
+        return reply, number + 1
 
 
 async def _while_open[T](connection: ServerConnection, work: Coroutine[Any, Any, T]) -> T:
