@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.console.attempts import Attempt
 from holdfast.console.run_scores import RunScores
-from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, check_rubric, checked_value, counted
+from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, as_stored, check_rubric, checked_value, counted
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Trial
 from holdfast.rubric import score
@@ -30,6 +30,12 @@ class RefusedError(HoldfastError):
     """A request that is invalid; the text may be shown to the operator. `status` is that of HTTP."""
 
     status = 422
+
+
+class UsedKeyError(RefusedError):
+    """An event with the key of another one."""
+
+    status = 409
 
 
 class Assignments:
@@ -123,25 +129,21 @@ class Assignments:
         return None
 
     def tell(self, operator: str, ticket: str, key: str, kind: str, value: Any) -> Sheet:
-        """Store one event of a sheet and return the sheet."""
+        """Store one event of a sheet and return the sheet. A verdict sent again writes what is missing of its trial."""
         if kind == "submit":
             self.refresh()
         attempt = self.find(ticket)
         run = self._places[ticket][0]
-        sheet = run.sheets.of(ticket, operator)
-        if run.sheets.known(key):
-            return sheet
         try:
             value = _told(attempt, kind, value)
         except HoldfastError as error:
             raise RefusedError(str(error)) from None
-        if sheet.state == "submitted" and kind != "withdraw":
-            raise RefusedError("This trial is already saved. Undo that before you change it.")
-        if sheet.state != "submitted" and kind == "withdraw":
-            raise RefusedError("This trial is not saved, so there is nothing to withdraw.")
-        if sheet.state == "released":
-            self._write(run, attempt, operator, "open")
-        self._write(run, attempt, operator, kind, value, key)
+        run.sheets.refresh()
+        sheet = run.sheets.of(ticket, operator)
+        if not _known(run, key, sheet, kind, value):
+            if sheet.state == "released" and kind != "withdraw":
+                self._write(run, attempt, operator, "open")
+            self._write(run, attempt, operator, kind, value, key)
         if kind in VERDICTS:
             _settle(run, sheet)
             run.announce()
@@ -185,6 +187,7 @@ class Assignments:
     ) -> None:
         with run.sheets.explained(), run.sheets.writing():
             run.sheets.refresh()
+            _check_state(run.sheets.of(attempt.ticket, operator), kind)
             if kind in VERDICTS:
                 value = self._verdict(run, attempt, operator, kind)
             run.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
@@ -209,6 +212,25 @@ class Assignments:
                     check_rubric(attempt.task, mark.kind, mark.value)
                 except HoldfastError as error:
                     run.sheets.set_aside(mark.row, error)
+
+
+def _known(run: RunScores, key: str, sheet: Sheet, kind: str, value: Any) -> bool:
+    """Whether this event was stored before; the key of another one is refused."""
+    stored = run.sheets.stored(key)
+    if stored is None:
+        return False
+    said = (sheet.ticket, sheet.operator, kind, as_stored(value))
+    if stored[:3] != said[:3] or (kind not in VERDICTS and stored != said):  # a verdict is stored with its trial
+        raise UsedKeyError("Another event has this key. Load the page again.")
+    return True
+
+
+def _check_state(sheet: Sheet, kind: str) -> None:
+    """Refuse an event that its sheet cannot take now."""
+    if sheet.state == "submitted" and kind != "withdraw":
+        raise RefusedError("This trial is already saved. Undo that before you change it.")
+    if sheet.state != "submitted" and kind == "withdraw":
+        raise RefusedError("This trial is not saved, so there is nothing to withdraw.")
 
 
 def _told(attempt: Attempt, kind: str, value: Any) -> Any:

@@ -208,14 +208,19 @@ class Sheets(AppendOnlyFile):
         """Write an event inside `writing`; one with a known key was sent twice and is not written again."""
         event = _checked({"key": key, "ticket": ticket, "operator": operator, "kind": kind, "value": to_json(value),
                           "when": self._clock()})  # fmt: skip
-        stored = json.dumps(to_json(event.value))
-        row = (event.key, event.ticket, event.operator, event.kind, stored, event.when)
+        row = (event.key, event.ticket, event.operator, event.kind, as_stored(event.value), event.when)
         self.file.execute(_INSERT, row).fetchall()
 
-    def known(self, key: str) -> bool:
-        """Whether an event was written already."""
+    def stored(self, key: str) -> tuple[Any, ...] | None:
+        """Ticket, operator, kind and value of the event with this key, if one was written already."""
         with self.explained():
-            return self.file.execute("SELECT 1 FROM events WHERE key = ?", (key,)).fetchone() is not None
+            row = self.file.execute("SELECT ticket, operator, kind, value FROM events WHERE key = ?", (key,)).fetchone()
+        return None if row is None else tuple(row)
+
+
+def as_stored(value: Any) -> str:
+    """The value of an event as its row has it."""
+    return json.dumps(to_json(value))
 
 
 def checked_value(kind: str, value: Any) -> Any:

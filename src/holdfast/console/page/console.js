@@ -18,7 +18,7 @@ async function call(path, body) {
   const answer = await fetch(path, { ...(body && sent), signal: AbortSignal.timeout(8000) });
   if (answer.status === 401) throw new Error("The server needs its token: open the address that it printed.");
   const content = await answer.json();
-  if ([413, 422].includes(answer.status)) return { refused: content.message ?? "The server does not understand this page. Load it again." };
+  if ([409, 413, 422].includes(answer.status)) return { refused: content.message ?? "The server does not understand this page. Load it again." };
   if (!answer.ok) throw new Error(content.message);
   return content;
 }
