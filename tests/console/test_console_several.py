@@ -3,11 +3,13 @@
 import sqlite3
 
 import pytest
-from scoring_runs import make_run, tell, trials
+from scoring_runs import make_run, score, tell, trials
 
 from holdfast.console.assignments import RefusedError
 from holdfast.console.view import sheet_view
 from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.runs.trials import Trials
 
 TASKS = ("stack_bowls",)
 
@@ -65,3 +67,43 @@ def test_what_was_saved_at_one_console_cannot_be_changed_at_another(tmp_path, op
         tell(one, "Ann", attempt, "withdraw")
     tell(one, "Ann", attempt, "submit")
     assert sheet_view(attempt, other.sheet(attempt.ticket, "Ann"))["score"] == trials(folder)[0].score == 25.0
+
+
+def test_a_repeated_attempt_stays_when_the_invalid_one_is_taken_back(tmp_path, open_runs):
+    folder = make_run(tmp_path / "er", tasks=TASKS)
+    assignments = open_runs(folder, target=1)
+    first = score(assignments, "Ann", "robot", invalid="cable loose")
+    again = assignments.next("Bob", "robot")
+    assert (again.ticket != first.ticket, again.layout) == (True, 1)
+    tick(assignments, "Bob", again, "reached")
+    tell(assignments, "Ann", first, "withdraw")
+    assignments.next("Ann", "video")  # she leaves it
+    assert assignments.next("Bob", "robot").ticket == again.ticket
+    tick(assignments, "Bob", again, "lifted")
+    tell(assignments, "Bob", again, "submit")
+    assert [(t.operator, t.score) for t in trials(folder) if t.valid] == [("Bob", 50.0)]
+    assert assignments.next("Ann", "robot") is None, "one trial is wanted, and Bob's is there"
+
+
+def test_a_repeated_attempt_keeps_its_layout(tmp_path, open_runs):
+    assignments = open_runs(make_run(tmp_path / "er", tasks=TASKS), target=2)
+    invalid = {
+        attempt.layout: attempt for attempt in (score(assignments, "Ann", "robot", invalid="x") for _ in range(2))
+    }
+    again = {attempt.layout: attempt for attempt in (assignments.next(name, "robot") for name in ("Bob", "Cy"))}
+    assert sorted(again) == [1, 2]
+    tell(assignments, "Ann", invalid[1], "withdraw")
+    assignments.refresh()
+    assert {layout: assignments.find(attempt.ticket).layout for layout, attempt in again.items()} == {1: 1, 2: 2}
+
+
+def test_a_slot_that_is_no_longer_needed_still_takes_its_ticks(tmp_path, open_runs):
+    folder = make_run(tmp_path / "er", tasks=TASKS)
+    assignments = open_runs(folder, target=1)
+    attempt = assignments.next("Ann", "robot")
+    assignments.next("Ann", "video")  # released
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(Trial("stack_bowls", 1, (), source="operator", operator="Bob", score=0.0, when=5.0))
+    assert assignments.next("Cy", "robot") is None
+    tick(assignments, "Ann", attempt, "reached")
+    assert tell(assignments, "Ann", attempt, "submit").stands

@@ -80,9 +80,10 @@ class Assignments:
         return [attempt for _, attempt in self._places.values()]
 
     def find(self, ticket: str) -> Attempt:
-        """The attempt of a ticket."""
+        """The attempt of a ticket, even if it is no longer needed: somebody may be at it."""
         if ticket not in self._places:
             self.refresh()
+            self._places.update((ticket, (run, run.slots[ticket])) for run in self._runs if ticket in run.slots)
         if ticket not in self._places:
             raise RefusedError("There is no such attempt here. Load the page again.")
         return self._places[ticket][1]

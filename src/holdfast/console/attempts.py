@@ -76,17 +76,16 @@ class RunAttempts:
     def _hashes(self) -> dict[tuple[int, str], tuple[str, str]]:
         return {(stage.number, task.name): _hashes(stage, task.name) for stage, task in self.cells}
 
-    def slots(self, stage: FinishedStage, task: Task, layouts: Sequence[int]) -> Iterator[Attempt]:
-        """Attempts of one cell on the robot, one per layout."""
-        for number, layout in enumerate(layouts):
-            key = (task.name, stage.number, number, layout)
-            if key not in self._slots:
-                weights, normalization = self._hashes[stage.number, task.name]
-                ticket = self.ticket("robot", *key[:3])
-                self._slots[key] = Attempt(
-                    ticket, "robot", self.run, task, stage.number, layout, weights=weights, normalization=normalization
-                )
-            yield self._slots[key]
+    def slot(self, stage: FinishedStage, task: Task, layout: int, repeat: int) -> Attempt:
+        """The attempt of one cell on the robot with a layout; `repeat` counts those before it that were invalid."""
+        key = (task.name, stage.number, layout, repeat)
+        if key not in self._slots:
+            weights, normalization = self._hashes[stage.number, task.name]
+            ticket = self.ticket("robot", task.name, stage.number, layout - 1, *([repeat] if repeat else []))
+            self._slots[key] = Attempt(
+                ticket, "robot", self.run, task, stage.number, layout, weights=weights, normalization=normalization
+            )
+        return self._slots[key]
 
     def filmed(self, rollouts: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[Attempt]:
         """Attempts with a video: rollouts, and trials of the twin that were filmed."""

@@ -200,6 +200,10 @@ class Sheets(AppendOnlyFile):
         """All sheets of an attempt."""
         return list(self._sheets.get(ticket, {}).values())
 
+    def begun(self, ticket: str) -> bool:
+        """Whether anybody has opened a sheet for an attempt."""
+        return any(sheet.touched for sheet in self.about(ticket))
+
     def all(self) -> list[Sheet]:
         """All sheets of all operators."""
         return [sheet for by in self._sheets.values() for sheet in by.values()]
