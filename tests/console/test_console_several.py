@@ -6,7 +6,7 @@ import pytest
 from scoring_runs import make_run, score, tell, trials
 
 from holdfast.console.assignments import RefusedError
-from holdfast.console.view import sheet_view
+from holdfast.console.view import progress_view, sheet_view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.runs.trials import Trials
@@ -107,3 +107,18 @@ def test_a_slot_that_is_no_longer_needed_still_takes_its_ticks(tmp_path, open_ru
     assert assignments.next("Cy", "robot") is None
     tick(assignments, "Ann", attempt, "reached")
     assert tell(assignments, "Ann", attempt, "submit").stands
+
+
+def test_a_video_whose_trial_was_taken_back_is_offered_to_its_second_rater(tmp_path, open_runs):
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS)
+    assignments = open_runs(folder)
+    attempt = score(assignments, "Ann")
+    score(assignments, "Bob", reached=("reached", "lifted"))
+    tell(assignments, "Ann", attempt, "withdraw")
+    assignments.next("Ann", "robot")  # she leaves it
+    progress = progress_view(assignments, "Bob")["ways"]["video"]
+    assert (progress["done"], progress["total"]) == (0, 1)
+    assert assignments.next("Bob", "video").ticket == attempt.ticket
+    tell(assignments, "Bob", attempt, "submit")
+    assert [(t.operator, t.score) for t in trials(folder) if t.valid] == [("Bob", 50.0)]
+    assert assignments.next("Bob", "video") is None

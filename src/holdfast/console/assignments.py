@@ -157,8 +157,9 @@ class Assignments:
         return said if judged is None else {judged.operator: judged.milestones, **said}
 
     def scored(self, attempt: Attempt) -> bool:
-        """Whether the attempt was judged: it has a trial, or was found invalid."""
-        return attempt.judged is not None or any(sheet.stands for sheet in self.about(attempt.ticket))
+        """Whether the attempt was judged: it has a trial, or was found invalid. A rating alone is neither."""
+        verdicts = [sheet.stands for sheet in self.about(attempt.ticket)]
+        return attempt.judged is not None or any(v and (v.counts or not v.trial.valid) for v in verdicts)
 
     def _open(self, operator: str) -> list[Sheet]:
         """An operator's open sheets, most recent first."""
