@@ -7,7 +7,7 @@ import time
 
 import pytest
 from fastapi.testclient import TestClient
-from scoring_runs import make_run
+from scoring_runs import make_run, promptly
 
 from holdfast.cli import main
 from holdfast.console.app import create_app
@@ -192,6 +192,21 @@ def test_an_old_picture_is_not_live(client, folder):
     assert client.get(address).content == b"picture"
     os.utime(folder / "live.jpg", (time.time() - 3, time.time() - 3))
     assert client.get(address).status_code == 204
+
+
+def test_a_picture_is_a_file_of_the_run(client, folder, tmp_path):
+    """A link must not show a file from outside, and a pipe must not stop the console."""
+    address = f"/media/{take(client, way='robot')['ticket']}.jpg"
+    later = (time.time() + 600, time.time() + 600)
+    (tmp_path / "outside.jpg").write_bytes(b"secret")
+    os.utime(tmp_path / "outside.jpg", later)
+    (folder / "live.jpg").symlink_to(tmp_path / "outside.jpg")
+    assert client.get(address).status_code == 204
+    (folder / "live.jpg").unlink()
+    os.mkfifo(folder / "live.jpg")
+    os.utime(folder / "live.jpg", later)
+    with promptly():
+        assert client.get(address).status_code == 204
 
 
 def test_progress_says_how_much_is_left(client):

@@ -1,11 +1,12 @@
 """Files that others wrote or damaged: the console starts, names what it cannot use, and loses nothing."""
 
 import json
+import os
 import sqlite3
 import uuid
 
 import pytest
-from scoring_runs import add_rollout, make_run, score, tell, trials
+from scoring_runs import add_rollout, make_run, promptly, score, tell, trials
 
 from holdfast.console.view import attempt_view, progress_view
 from holdfast.core.records import Trial
@@ -175,3 +176,16 @@ def test_a_rollout_that_says_little_is_offered(tmp_path, open_runs):
     (add_rollout(folder, 7, "stack_bowls", 1) / "rollout.json").write_text(record(seconds=None, more=[]))
     score(open_runs(folder), "Ada")
     assert len(trials(folder)) == 1
+
+
+def test_a_rollout_that_is_no_file_is_left_out(tmp_path, open_runs):
+    """A pipe would stop the start until somebody writes into it."""
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS)
+    (tmp_path / "outside.json").write_text(record())
+    for number in (7, 8, 9):
+        (add_rollout(folder, number, "stack_bowls", 1) / "rollout.json").unlink()
+    os.mkfifo(folder / "rollouts" / "0007" / "rollout.json")
+    (folder / "rollouts" / "0008" / "rollout.json").symlink_to(tmp_path / "outside.json")
+    (folder / "rollouts" / "0009" / "rollout.json").mkdir()
+    with promptly():
+        assert len(open_runs(folder).attempts) == 1

@@ -123,10 +123,13 @@ class RunAttempts:
 
 def _rollout(files: RolloutPaths, run: Run) -> Trial | None:
     """A rollout as a trial without a score; None if it is not valid, not readable or still being written."""
-    video = run.paths.relative(files.video)
+    record, video = (run.paths.relative(file) for file in (files.record, files.video))
+    file = run.paths.find_file(record)
+    if not file or not run.paths.find_video(video):
+        return None
     try:
-        content = read_content(files.record)
-        if not isinstance(content, dict) or not content.get("valid", True) or not run.paths.find_video(video):
+        content = read_content(file)
+        if not isinstance(content, dict) or not content.get("valid", True):
             return None
         said = {name: content[name] for name in _RECORDED if content.get(name) is not None}
         return trial_from_row({**said, "milestones": [], "video": video})

@@ -109,8 +109,8 @@ class RunScores:
 
 def live(run: Run, now: float) -> Path | None:
     """The picture that a running rollout keeps writing; None if it is out of date."""
-    file = run.paths.live_picture
+    file = run.paths.find_file(run.paths.relative(run.paths.live_picture))
     try:
-        return file if now - file.stat().st_mtime < FRESH else None
+        return file if file and now - file.stat().st_mtime < FRESH else None
     except OSError:
         return None
