@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import time
+from email.utils import formatdate
 
 import pytest
 from fastapi.testclient import TestClient
@@ -59,7 +60,7 @@ def test_a_page_never_learns_run_stage_or_weights(client, folder):
 
     def look(answer, text=True):
         own = ("content-security-policy", "referrer-policy")
-        assert "last-modified" not in answer.headers  # the hour of a rollout may tell its checkpoint
+        assert not {"last-modified", "etag"} & set(answer.headers)  # the hour of a rollout may tell its checkpoint
         seen.append(json.dumps({name: v for name, v in answer.headers.items() if name not in own}))
         seen.append(answer.text if text else "")
 
@@ -181,6 +182,14 @@ def test_videos_play_from_any_point(client):
     assert part.status_code == 206
     assert len(part.content) == 100
     assert client.get("/media/..%2F..%2Frun.yaml.mp4").status_code in (404, 422)
+
+
+def test_nobody_can_ask_when_a_video_was_made(client, folder):
+    address = f"/media/{take(client)['ticket']}.mp4"
+    times = {file.stat().st_mtime for file in folder.glob("rollouts/*/video.mp4")}
+    dates = [*map(formatdate, times), *(formatdate(at, usegmt=True) for at in times), formatdate(5, usegmt=True)]
+    for date in dates:
+        assert client.get(address, headers={"range": "bytes=0-9", "if-range": date}).status_code == 206
 
 
 def test_an_old_picture_is_not_live(client, folder):

@@ -1,12 +1,13 @@
 """Attempts to score: those still to be run on the robot, and those that were filmed.
 
-The page identifies an attempt by its ticket, a hash, and never gets its run, stage or weights. Sorted by ticket they
-are in random order, a pure function of the run's seed and name, so a restart keeps it.
+The page identifies an attempt by its ticket, a hash with a secret key, and never gets its run, stage or weights. Sorted
+by ticket they are in random order, which a restart keeps: the key is stored with the run's sheets.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,16 +46,18 @@ class Attempt:
 class RunAttempts:
     """The attempts of one run. What can no longer change is read once."""
 
-    def __init__(self, run: Run) -> None:
-        """Files are read when they are needed."""
-        self.run = run
+    def __init__(self, run: Run, secret: str) -> None:
+        """Files are read when they are needed; `secret` is the key of the tickets."""
+        self.run, self._secret = run, secret
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
         self._rollouts: dict[RolloutPaths, Trial] = {}
 
     def ticket(self, *parts: object) -> str:
         """A name for an attempt that reveals nothing about it."""
-        text = json.dumps([self.run.seed, self.run.name, *parts])
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        text = json.dumps([self.run.seed, self.run.name, *parts]).encode()
+        if not self._secret:  # sheets of the first form, whose tickets anybody can compute who guesses the parts
+            return hashlib.sha256(text).hexdigest()[:20]
+        return hmac.digest(self._secret.encode(), text, "sha256").hex()[:20]
 
     def task(self, name: str) -> Task:
         """A task of the run, with its rubric."""

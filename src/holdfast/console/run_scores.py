@@ -23,8 +23,8 @@ class RunScores:
     def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
         """Open the run's sheets; `target` is the number of trials per cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
-        self._found = RunAttempts(run)
         self.sheets = Sheets(run.paths.sheets, clock)
+        self._found = RunAttempts(run, self.sheets.secret)
         self.trials = Trials(run.trials)
         self.slots: dict[str, Attempt] = {}
 

@@ -8,6 +8,8 @@ check before they are written and when they are read; a row that does not pass i
 from __future__ import annotations
 
 import json
+import re
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable
@@ -76,6 +78,13 @@ CREATE TABLE events (
 CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 """
+# The first form of the file had no secret. Where it has events, their tickets stay as they are.
+_SECRET = (
+    "CREATE TABLE secret (value TEXT NOT NULL)",
+    "CREATE TRIGGER same_secret BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'never changed'); END",
+    "CREATE TRIGGER kept_secret BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'never deleted'); END",
+    "PRAGMA user_version = 2",
+)
 _INSERT = (
     'INSERT INTO events (key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?) '
     "ON CONFLICT DO NOTHING RETURNING id"
@@ -174,11 +183,26 @@ class Sheets(AppendOnlyFile):
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         """Open the file, or create it."""
-        super().__init__(path, _SCHEMA, 1)
+        super().__init__(path, _SCHEMA, 2)
         self._clock = clock
+        self.secret = self._read_secret()
         self._seen = 0
         self._sheets: dict[str, dict[str, Sheet]] = {}  # by ticket, then by operator
         self.refresh()
+
+    def _read_secret(self) -> str:
+        """The key of the run's tickets, random, made before the first event; '' if a first form has events already."""
+        with self.explained(), self.writing():
+            if not self.file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'secret'").fetchone():
+                if self.file.execute("SELECT 1 FROM events").fetchone():
+                    return ""
+                for statement in _SECRET:
+                    self.file.execute(statement)
+                self.file.execute("INSERT INTO secret VALUES (?)", (secrets.token_hex(),))
+            (secret,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
+        if not isinstance(secret, str) or not re.fullmatch("[0-9a-f]{64}", secret):
+            raise self._damaged("its secret is not one")
+        return secret
 
     def refresh(self) -> None:
         """Apply the events written since the last call, by any process."""
