@@ -32,6 +32,12 @@ class RefusedError(HoldfastError):
     status = 422
 
 
+class UnknownAttemptError(RefusedError):
+    """A ticket of no attempt here; another console may know it, so the page keeps the event."""
+
+    status = 404
+
+
 class UsedKeyError(RefusedError):
     """An event with the key of another one."""
 
@@ -85,7 +91,7 @@ class Assignments:
             self.refresh()
             self._places.update((ticket, (run, run.slots[ticket])) for run in self._runs if ticket in run.slots)
         if ticket not in self._places:
-            raise RefusedError("There is no such attempt here. Load the page again.")
+            raise UnknownAttemptError("There is no such attempt here. Load the page again.")
         return self._places[ticket][1]
 
     def about(self, ticket: str) -> list[Sheet]:
