@@ -2,14 +2,19 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import uuid
 
 import pytest
+import yaml
 from scoring_runs import add_rollout, make_run, promptly, score, tell, trials
 
+from holdfast.console.assignments import Assignments
 from holdfast.console.view import attempt_view, progress_view
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
+from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
 TASKS = ("stack_bowls",)
@@ -189,3 +194,31 @@ def test_a_rollout_that_is_no_file_is_left_out(tmp_path, open_runs):
     (folder / "rollouts" / "0009" / "rollout.json").mkdir()
     with promptly():
         assert len(open_runs(folder).attempts) == 1
+
+
+def test_a_task_without_a_rubric_is_not_shown(tmp_path, open_runs):
+    """It has not been learned yet, but it may have been tried and filmed."""
+    folder = make_run(tmp_path / "er", 1, tasks=("stack_bowls", "press_button"))
+    settings = yaml.safe_load((folder / "run.yaml").read_text())
+    settings["tasks"][1]["milestones"] = []
+    (folder / "run.yaml").write_text(yaml.safe_dump(settings))
+    shutil.rmtree(next((folder / "stages").glob("02-*")))
+    (folder / "videos").mkdir()
+    shutil.copy(folder / "rollouts" / "0000" / "video.mp4", folder / "videos" / "x.mp4")
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(Trial("press_button", 1, (), source="twin", seed=1, score=0.0, video="videos/x.mp4"))
+    assignments = open_runs(folder)
+    for _ in range(2):
+        progress_view(assignments, "Ada")
+        attempt = assignments.next("Ada", "video")
+        if attempt:
+            attempt_view(assignments, attempt, "Ada")
+            tell(assignments, "Ada", attempt, "submit")
+    assert [trial.task for trial in trials(folder) if trial.source == "operator"] == ["stack_bowls"]
+
+
+def test_a_run_whose_name_is_no_text_is_refused(tmp_path):
+    """No trial could be written for it, however long people score."""
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS).rename(tmp_path / "er\udcff")
+    with pytest.raises(HoldfastError, match=r"'er.udcff' is not UTF-8.*Rename"):
+        Assignments([read_run(folder)], 0)

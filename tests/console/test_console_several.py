@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 from scoring_runs import make_run, score, tell, trials
 
-from holdfast.console.assignments import RefusedError
+from holdfast.console.assignments import RESERVED, RefusedError
 from holdfast.console.view import progress_view, sheet_view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
@@ -122,3 +122,12 @@ def test_a_video_whose_trial_was_taken_back_is_offered_to_its_second_rater(tmp_p
     tell(assignments, "Bob", attempt, "submit")
     assert [(t.operator, t.score) for t in trials(folder) if t.valid] == [("Bob", 50.0)]
     assert assignments.next("Bob", "video") is None
+
+
+@pytest.mark.parametrize(("change", "free"), [(-86400, True), (RESERVED + 1, True), (-5, False), (5, False)])
+def test_a_clock_that_is_set_back_frees_an_attempt(tmp_path, open_runs, clock, change, free):
+    assignments = open_runs(make_run(tmp_path / "er", 1, tasks=TASKS))
+    attempt = assignments.next("Ann", "video")
+    clock.now += change
+    found = assignments.next("Bob", "video")
+    assert found == (attempt if free else None)

@@ -56,6 +56,11 @@ class Assignments:
             clock: Unix time.
         """
         names = [run.name for run in runs]
+        for name in names:
+            if name.encode(errors="ignore").decode() != name:
+                raise HoldfastError(
+                    f"The run's name {name!r} is not UTF-8, so no trial can hold it. Rename its folder."
+                )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials cannot be told apart. Rename one.")
@@ -188,7 +193,7 @@ class Assignments:
 
     def _taken(self, attempt: Attempt, operator: str) -> bool:
         others = [s for s in self.about(attempt.ticket) if s.operator != operator and s.state == "open"]
-        return any(self._clock() - sheet.touched < RESERVED for sheet in others)
+        return any(abs(self._clock() - sheet.touched) < RESERVED for sheet in others)  # the clock may be set back
 
     def _write(
         self, run: RunScores, attempt: Attempt, operator: str, kind: str, value: Any = None, key: str | None = None

@@ -95,8 +95,9 @@ class RunAttempts:
         judged = {trial.video: trial for trial in trials if trial.video and trial.valid}
         for rollout in rollouts:
             yield self._attempt(rollout, judged.pop(rollout.video, None))
+        rated = {task.name for task in self.run.tasks if task.milestones}
         for trial in judged.values():
-            if trial.task in self.run.names and self.run.paths.find_video(trial.video):
+            if trial.task in rated and self.run.paths.find_video(trial.video):
                 yield self._attempt(trial, trial)
 
     def _attempt(self, source: Trial, judged: Trial | None) -> Attempt:

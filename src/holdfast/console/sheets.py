@@ -12,13 +12,14 @@ import re
 import secrets
 import sqlite3
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
@@ -29,8 +30,10 @@ from holdfast.runs.trials import trial_from_row
 
 type Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16,64}$")]
 type Ticket = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-type Operator = Annotated[  # a name without control characters
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+type Operator = Annotated[  # a name without control characters; what looks the same is the same
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$"),
+    BeforeValidator(lambda name: _as_seen(name) if isinstance(name, str) else name),
 ]
 type Text = Annotated[str, StringConstraints(max_length=2000)]
 type Seconds = Annotated[float, Field(ge=0, lt=1e6)]
@@ -249,6 +252,11 @@ class Sheets(AppendOnlyFile):
 def as_stored(value: Any) -> str:
     """The value of an event as its row has it."""
     return json.dumps(to_json(value))
+
+
+def _as_seen(name: str) -> str:
+    """A name in composed form, without characters of no width."""
+    return "".join(letter for letter in unicodedata.normalize("NFC", name) if unicodedata.category(letter) != "Cf")
 
 
 def checked_value(kind: str, value: Any) -> Any:
