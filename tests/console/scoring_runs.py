@@ -3,12 +3,14 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 import uuid
+from contextlib import contextmanager
 
 from report.synthetic import write_run, write_video
 
@@ -63,6 +65,22 @@ def score(assignments, operator, way="video", reached=("reached",), **marks):
 def trials(folder):
     with Trials(folder / "trials.sqlite") as file:
         return file.all()
+
+
+@contextmanager
+def promptly():
+    """Fail what would wait for ever, as reading a pipe does."""
+
+    def stop(*_):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def free_port():

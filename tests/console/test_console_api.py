@@ -4,10 +4,11 @@ import json
 import os
 import sqlite3
 import time
+from email.utils import formatdate
 
 import pytest
 from fastapi.testclient import TestClient
-from scoring_runs import make_run
+from scoring_runs import make_run, promptly
 
 from holdfast.cli import main
 from holdfast.console.app import create_app
@@ -45,7 +46,10 @@ def test_the_server_scores_every_tick_by_the_rubric(client):
     names = [m["name"] for m in attempt["milestones"]]
     assert attempt["sheet"]["score"] == 0
     last = send(client, attempt["ticket"], "milestone", {"name": names[-1], "on": True}).json()
-    assert (last["score"], last["awarded"]) == (100 / len(names), names[-1:])  # even without the ones before
+    assert (last["score"], last["awarded"]) == (
+        pytest.approx(100 / len(names)),
+        names[-1:],
+    )  # even without the ones before
     for name in names:
         answer = send(client, attempt["ticket"], "milestone", {"name": name, "on": True}).json()
     assert answer["score"] == 100
@@ -59,7 +63,7 @@ def test_a_page_never_learns_run_stage_or_weights(client, folder):
 
     def look(answer, text=True):
         own = ("content-security-policy", "referrer-policy")
-        assert "last-modified" not in answer.headers  # the hour of a rollout may tell its checkpoint
+        assert not {"last-modified", "etag"} & set(answer.headers)  # the hour of a rollout may tell its checkpoint
         seen.append(json.dumps({name: v for name, v in answer.headers.items() if name not in own}))
         seen.append(answer.text if text else "")
 
@@ -100,7 +104,7 @@ def test_a_failing_disk_is_to_be_tried_again_and_names_no_run(client, monkeypatc
 
 def test_what_cannot_be_taken_is_refused_for_good(client):
     attempt = take(client)
-    assert send(client, "0" * 20, "note", "x").status_code == 422
+    assert send(client, "0" * 20, "note", "x").status_code == 404  # here; another console may take it
     assert send(client, attempt["ticket"], "milestone", {"name": "x", "on": True}).status_code == 422
     assert send(client, attempt["ticket"], "note", "x", operator="  ").status_code == 422
     assert send(client, attempt["ticket"], "note", "x", key="short").status_code == 422
@@ -183,6 +187,14 @@ def test_videos_play_from_any_point(client):
     assert client.get("/media/..%2F..%2Frun.yaml.mp4").status_code in (404, 422)
 
 
+def test_nobody_can_ask_when_a_video_was_made(client, folder):
+    address = f"/media/{take(client)['ticket']}.mp4"
+    times = {file.stat().st_mtime for file in folder.glob("rollouts/*/video.mp4")}
+    dates = [*map(formatdate, times), *(formatdate(at, usegmt=True) for at in times), formatdate(5, usegmt=True)]
+    for date in dates:
+        assert client.get(address, headers={"range": "bytes=0-9", "if-range": date}).status_code == 206
+
+
 def test_an_old_picture_is_not_live(client, folder):
     attempt = take(client, way="robot")
     address = f"/media/{attempt['ticket']}.jpg"
@@ -192,6 +204,31 @@ def test_an_old_picture_is_not_live(client, folder):
     assert client.get(address).content == b"picture"
     os.utime(folder / "live.jpg", (time.time() - 3, time.time() - 3))
     assert client.get(address).status_code == 204
+
+
+def test_a_picture_is_a_file_of_the_run(client, folder, tmp_path):
+    """A link must not show a file from outside, and a pipe must not stop the console."""
+    address = f"/media/{take(client, way='robot')['ticket']}.jpg"
+    later = (time.time() + 600, time.time() + 600)
+    (tmp_path / "outside.jpg").write_bytes(b"secret")
+    os.utime(tmp_path / "outside.jpg", later)
+    (folder / "live.jpg").symlink_to(tmp_path / "outside.jpg")
+    assert client.get(address).status_code == 204
+    (folder / "live.jpg").unlink()
+    os.mkfifo(folder / "live.jpg")
+    os.utime(folder / "live.jpg", later)
+    with promptly():
+        assert client.get(address).status_code == 204
+
+
+def test_names_that_look_the_same_are_one_rater(client, folder):
+    first = take(client, "Ren\u00e9")
+    assert take(client, " Rene\u0301\u200b")["ticket"] == first["ticket"]
+    assert send(client, first["ticket"], "submit", operator="R\u2060ene\u0301").status_code == 200
+    assert client.get("/api/progress?operator=Rene%CC%81").json()["mine"] == 1
+    with Trials(folder / "trials.sqlite") as file:
+        assert [trial.operator for trial in file.all()] == ["Ren\u00e9"]
+    assert client.post("/api/next", json={"operator": "\u200b", "way": "video"}).status_code == 422
 
 
 def test_progress_says_how_much_is_left(client):

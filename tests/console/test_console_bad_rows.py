@@ -1,14 +1,20 @@
 """Files that others wrote or damaged: the console starts, names what it cannot use, and loses nothing."""
 
 import json
+import os
+import shutil
 import sqlite3
 import uuid
 
 import pytest
-from scoring_runs import add_rollout, make_run, score, tell, trials
+import yaml
+from scoring_runs import add_rollout, make_run, promptly, score, tell, trials
 
+from holdfast.console.assignments import Assignments
 from holdfast.console.view import attempt_view, progress_view
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
+from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
 TASKS = ("stack_bowls",)
@@ -175,3 +181,44 @@ def test_a_rollout_that_says_little_is_offered(tmp_path, open_runs):
     (add_rollout(folder, 7, "stack_bowls", 1) / "rollout.json").write_text(record(seconds=None, more=[]))
     score(open_runs(folder), "Ada")
     assert len(trials(folder)) == 1
+
+
+def test_a_rollout_that_is_no_file_is_left_out(tmp_path, open_runs):
+    """A pipe would stop the start until somebody writes into it."""
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS)
+    (tmp_path / "outside.json").write_text(record())
+    for number in (7, 8, 9):
+        (add_rollout(folder, number, "stack_bowls", 1) / "rollout.json").unlink()
+    os.mkfifo(folder / "rollouts" / "0007" / "rollout.json")
+    (folder / "rollouts" / "0008" / "rollout.json").symlink_to(tmp_path / "outside.json")
+    (folder / "rollouts" / "0009" / "rollout.json").mkdir()
+    with promptly():
+        assert len(open_runs(folder).attempts) == 1
+
+
+def test_a_task_without_a_rubric_is_not_shown(tmp_path, open_runs):
+    """It has not been learned yet, but it may have been tried and filmed."""
+    folder = make_run(tmp_path / "er", 1, tasks=("stack_bowls", "press_button"))
+    settings = yaml.safe_load((folder / "run.yaml").read_text())
+    settings["tasks"][1]["milestones"] = []
+    (folder / "run.yaml").write_text(yaml.safe_dump(settings))
+    shutil.rmtree(next((folder / "stages").glob("02-*")))
+    (folder / "videos").mkdir()
+    shutil.copy(folder / "rollouts" / "0000" / "video.mp4", folder / "videos" / "x.mp4")
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(Trial("press_button", 1, (), source="twin", seed=1, score=0.0, video="videos/x.mp4"))
+    assignments = open_runs(folder)
+    for _ in range(2):
+        progress_view(assignments, "Ada")
+        attempt = assignments.next("Ada", "video")
+        if attempt:
+            attempt_view(assignments, attempt, "Ada")
+            tell(assignments, "Ada", attempt, "submit")
+    assert [trial.task for trial in trials(folder) if trial.source == "operator"] == ["stack_bowls"]
+
+
+def test_a_run_whose_name_is_no_text_is_refused(tmp_path):
+    """No trial could be written for it, however long people score."""
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS).rename(tmp_path / "er\udcff")
+    with pytest.raises(HoldfastError, match=r"'er.udcff' is not UTF-8.*Rename"):
+        Assignments([read_run(folder)], 0)

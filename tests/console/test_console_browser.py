@@ -18,8 +18,8 @@ def serving():
     """A function that starts a console; it ends with the test."""
     servers = []
 
-    def start(*folders, flags=("--operator", "Ada")):
-        servers.append(Server(*folders, flags=flags))
+    def start(*folders, flags=("--operator", "Ada"), port=None):
+        servers.append(Server(*folders, flags=flags, port=port))
         return servers[-1]
 
     yield start
@@ -211,3 +211,44 @@ def test_two_screens_show_different_trials_and_the_agreement(tmp_path, serving, 
     row.wait_for()
     assert row.inner_text().split("\t") == ["all milestones", "8", "100 %", "1.00"]
     assert "Ada and Bob" in bob.locator(".pair-card h2").inner_text()
+
+
+def test_ticks_wait_for_their_own_console(tmp_path, serving, opened):
+    """Another run's console on the same port does not know their attempt; that must not throw them away."""
+    folder, other = (make_run(tmp_path / name, 2, tasks=("stack_bowls",)) for name in ("er", "other"))
+    server = serving(folder)
+    tab = opened(server)
+    server.kill()
+    for key in ("1", "2", "Enter"):
+        tab.keyboard.press(key)
+    wrong = serving(other, port=server.port)
+    expect(tab.locator("#state")).to_have_text("3 kept")
+    expect(tab.locator("#scoring")).to_be_visible()  # what this one has can be scored meanwhile
+    tab.reload()
+    expect(tab.locator("#state")).to_have_text("3 kept")
+    assert stored(other) == []
+    wrong.kill()
+    server.start()
+    expect(tab.locator("#state")).to_have_text("saved")
+    assert [t.score for t in stored(folder)] == [50.0]
+
+
+def test_two_tabs_keep_the_ticks_of_both(tmp_path, serving, opened):
+    folder = make_run(tmp_path / "er", 2, tasks=("stack_bowls",))
+    server = serving(folder)
+    one = opened(server)
+    context = one.context
+    other = context.new_page()
+    other.goto(server.address)
+    ready(other, 1)
+    server.kill()
+    for tab, key in ((one, "1"), (other, "2")):
+        tab.keyboard.press(key)
+        expect(tab.locator("#state")).to_have_text("offline, 1 unsent")
+    for tab in (one, other):
+        tab.close()
+    server.start()
+    later = context.new_page()
+    later.goto(server.address)
+    ready(later, 1)
+    assert pressed(later) == [True, True, False, False]

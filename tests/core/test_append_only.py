@@ -100,3 +100,19 @@ def test_a_row_is_set_aside_once(tmp_path, capsys):
         "row 7 is set aside and stays in the file. It is no note ?.",
         "row 8 is set aside and stays in the file. Nor this.",
     ]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_deleted_while_it_is_open_takes_no_rows(tmp_path, replaced):
+    """They would be acknowledged, and gone at the end."""
+    path = tmp_path / "notes.sqlite"
+    with Notes(path) as notes:
+        notes.add("one")
+        path.rename(tmp_path / "away.sqlite")
+        if replaced:
+            path.write_bytes((tmp_path / "away.sqlite").read_bytes())
+        with pytest.raises(HoldfastError, match=r"notes.sqlite was deleted or replaced"):
+            notes.add("two")
+        (tmp_path / "away.sqlite").rename(path)
+        notes.add("three")
+        assert notes.all() == ["one", "three"]

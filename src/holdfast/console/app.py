@@ -47,6 +47,7 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
 }
+_DATED = {"last-modified", "etag"}  # the time of a rollout could reveal its checkpoint; If-Range asks for it
 _COOKIE = "holdfast-token"
 _LONGEST = 2**14  # bytes of a request; a note of 2000 characters has at most 12,000
 
@@ -95,11 +96,13 @@ def create_app(runs: Sequence[Run], target: int, operator: str = "", token: str 
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Next) -> Response:
-        answer = _refused(request, token, local) or await call_next(request)
+        refused = _refused(request, token, local)
+        request.scope["headers"] = [(name, value) for name, value in request.scope["headers"] if name != b"if-range"]
+        answer = refused or await call_next(request)
         for name, value in _HEADERS.items():
             answer.headers[name] = value
-        if "last-modified" in answer.headers:
-            del answer.headers["last-modified"]  # the time of a rollout could reveal its checkpoint
+        for name in _DATED & set(answer.headers):
+            del answer.headers[name]
         return answer
 
     _add_refusals(app)

@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.console.attempts import Attempt
 from holdfast.console.run_scores import RunScores
-from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, check_rubric, checked_value, counted
+from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, as_stored, check_rubric, checked_value, counted
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Trial
 from holdfast.rubric import score
@@ -32,6 +32,18 @@ class RefusedError(HoldfastError):
     status = 422
 
 
+class UnknownAttemptError(RefusedError):
+    """A ticket of no attempt here; another console may know it, so the page keeps the event."""
+
+    status = 404
+
+
+class UsedKeyError(RefusedError):
+    """An event with the key of another one."""
+
+    status = 409
+
+
 class Assignments:
     """All runs that are scored together. Calls may be repeated: events are identified by their key."""
 
@@ -44,6 +56,11 @@ class Assignments:
             clock: Unix time.
         """
         names = [run.name for run in runs]
+        for name in names:
+            if name.encode(errors="ignore").decode() != name:
+                raise HoldfastError(
+                    f"The run's name {name!r} is not UTF-8, so no trial can hold it. Rename its folder."
+                )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise HoldfastError(f"Two runs are called {twice[0]!r}; their trials cannot be told apart. Rename one.")
@@ -74,11 +91,12 @@ class Assignments:
         return [attempt for _, attempt in self._places.values()]
 
     def find(self, ticket: str) -> Attempt:
-        """The attempt of a ticket."""
+        """The attempt of a ticket, even if it is no longer needed: somebody may be at it."""
         if ticket not in self._places:
             self.refresh()
+            self._places.update((ticket, (run, run.slots[ticket])) for run in self._runs if ticket in run.slots)
         if ticket not in self._places:
-            raise RefusedError("There is no such attempt here. Load the page again.")
+            raise UnknownAttemptError("There is no such attempt here. Load the page again.")
         return self._places[ticket][1]
 
     def about(self, ticket: str) -> list[Sheet]:
@@ -123,25 +141,21 @@ class Assignments:
         return None
 
     def tell(self, operator: str, ticket: str, key: str, kind: str, value: Any) -> Sheet:
-        """Store one event of a sheet and return the sheet."""
+        """Store one event of a sheet and return the sheet. A verdict sent again writes what is missing of its trial."""
         if kind == "submit":
             self.refresh()
         attempt = self.find(ticket)
         run = self._places[ticket][0]
-        sheet = run.sheets.of(ticket, operator)
-        if run.sheets.known(key):
-            return sheet
         try:
             value = _told(attempt, kind, value)
         except HoldfastError as error:
             raise RefusedError(str(error)) from None
-        if sheet.state == "submitted" and kind != "withdraw":
-            raise RefusedError("This trial is already saved. Undo that before you change it.")
-        if sheet.state != "submitted" and kind == "withdraw":
-            raise RefusedError("This trial is not saved, so there is nothing to withdraw.")
-        if sheet.state == "released":
-            self._write(run, attempt, operator, "open")
-        self._write(run, attempt, operator, kind, value, key)
+        run.sheets.refresh()
+        sheet = run.sheets.of(ticket, operator)
+        if not _known(run, key, sheet, kind, value):
+            if sheet.state == "released" and kind != "withdraw":
+                self._write(run, attempt, operator, "open")
+            self._write(run, attempt, operator, kind, value, key)
         if kind in VERDICTS:
             _settle(run, sheet)
             run.announce()
@@ -154,8 +168,9 @@ class Assignments:
         return said if judged is None else {judged.operator: judged.milestones, **said}
 
     def scored(self, attempt: Attempt) -> bool:
-        """Whether the attempt was judged: it has a trial, or was found invalid."""
-        return attempt.judged is not None or any(sheet.stands for sheet in self.about(attempt.ticket))
+        """Whether the attempt was judged: it has a trial, or was found invalid. A rating alone is neither."""
+        verdicts = [sheet.stands for sheet in self.about(attempt.ticket)]
+        return attempt.judged is not None or any(v and (v.counts or not v.trial.valid) for v in verdicts)
 
     def _open(self, operator: str) -> list[Sheet]:
         """An operator's open sheets, most recent first."""
@@ -178,13 +193,14 @@ class Assignments:
 
     def _taken(self, attempt: Attempt, operator: str) -> bool:
         others = [s for s in self.about(attempt.ticket) if s.operator != operator and s.state == "open"]
-        return any(self._clock() - sheet.touched < RESERVED for sheet in others)
+        return any(abs(self._clock() - sheet.touched) < RESERVED for sheet in others)  # the clock may be set back
 
     def _write(
         self, run: RunScores, attempt: Attempt, operator: str, kind: str, value: Any = None, key: str | None = None
     ) -> None:
         with run.sheets.explained(), run.sheets.writing():
             run.sheets.refresh()
+            _check_state(run.sheets.of(attempt.ticket, operator), kind)
             if kind in VERDICTS:
                 value = self._verdict(run, attempt, operator, kind)
             run.sheets.add(key or uuid.uuid4().hex, attempt.ticket, operator, kind, value)
@@ -209,6 +225,25 @@ class Assignments:
                     check_rubric(attempt.task, mark.kind, mark.value)
                 except HoldfastError as error:
                     run.sheets.set_aside(mark.row, error)
+
+
+def _known(run: RunScores, key: str, sheet: Sheet, kind: str, value: Any) -> bool:
+    """Whether this event was stored before; the key of another one is refused."""
+    stored = run.sheets.stored(key)
+    if stored is None:
+        return False
+    said = (sheet.ticket, sheet.operator, kind, as_stored(value))
+    if stored[:3] != said[:3] or (kind not in VERDICTS and stored != said):  # a verdict is stored with its trial
+        raise UsedKeyError("Another event has this key. Load the page again.")
+    return True
+
+
+def _check_state(sheet: Sheet, kind: str) -> None:
+    """Refuse an event that its sheet cannot take now."""
+    if sheet.state == "submitted" and kind != "withdraw":
+        raise RefusedError("This trial is already saved. Undo that before you change it.")
+    if sheet.state != "submitted" and kind == "withdraw":
+        raise RefusedError("This trial is not saved, so there is nothing to withdraw.")
 
 
 def _told(attempt: Attempt, kind: str, value: Any) -> Any:

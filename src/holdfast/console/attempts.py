@@ -1,12 +1,13 @@
 """Attempts to score: those still to be run on the robot, and those that were filmed.
 
-The page identifies an attempt by its ticket, a hash, and never gets its run, stage or weights. Sorted by ticket they
-are in random order, a pure function of the run's seed and name, so a restart keeps it.
+The page identifies an attempt by its ticket, a hash with a secret key, and never gets its run, stage or weights. Sorted
+by ticket they are in random order, which a restart keeps: the key is stored with the run's sheets.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,16 +46,18 @@ class Attempt:
 class RunAttempts:
     """The attempts of one run. What can no longer change is read once."""
 
-    def __init__(self, run: Run) -> None:
-        """Files are read when they are needed."""
-        self.run = run
+    def __init__(self, run: Run, secret: str) -> None:
+        """Files are read when they are needed; `secret` is the key of the tickets."""
+        self.run, self._secret = run, secret
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
         self._rollouts: dict[RolloutPaths, Trial] = {}
 
     def ticket(self, *parts: object) -> str:
         """A name for an attempt that reveals nothing about it."""
-        text = json.dumps([self.run.seed, self.run.name, *parts])
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        text = json.dumps([self.run.seed, self.run.name, *parts]).encode()
+        if not self._secret:  # sheets of the first form, whose tickets anybody can compute who guesses the parts
+            return hashlib.sha256(text).hexdigest()[:20]
+        return hmac.digest(self._secret.encode(), text, "sha256").hex()[:20]
 
     def task(self, name: str) -> Task:
         """A task of the run, with its rubric."""
@@ -76,25 +79,25 @@ class RunAttempts:
     def _hashes(self) -> dict[tuple[int, str], tuple[str, str]]:
         return {(stage.number, task.name): _hashes(stage, task.name) for stage, task in self.cells}
 
-    def slots(self, stage: FinishedStage, task: Task, layouts: Sequence[int]) -> Iterator[Attempt]:
-        """Attempts of one cell on the robot, one per layout."""
-        for number, layout in enumerate(layouts):
-            key = (task.name, stage.number, number, layout)
-            if key not in self._slots:
-                weights, normalization = self._hashes[stage.number, task.name]
-                ticket = self.ticket("robot", *key[:3])
-                self._slots[key] = Attempt(
-                    ticket, "robot", self.run, task, stage.number, layout, weights=weights, normalization=normalization
-                )
-            yield self._slots[key]
+    def slot(self, stage: FinishedStage, task: Task, layout: int, repeat: int) -> Attempt:
+        """The attempt of one cell on the robot with a layout; `repeat` counts those before it that were invalid."""
+        key = (task.name, stage.number, layout, repeat)
+        if key not in self._slots:
+            weights, normalization = self._hashes[stage.number, task.name]
+            ticket = self.ticket("robot", task.name, stage.number, layout - 1, *([repeat] if repeat else []))
+            self._slots[key] = Attempt(
+                ticket, "robot", self.run, task, stage.number, layout, weights=weights, normalization=normalization
+            )
+        return self._slots[key]
 
     def filmed(self, rollouts: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[Attempt]:
         """Attempts with a video: rollouts, and trials of the twin that were filmed."""
         judged = {trial.video: trial for trial in trials if trial.video and trial.valid}
         for rollout in rollouts:
             yield self._attempt(rollout, judged.pop(rollout.video, None))
+        rated = {task.name for task in self.run.tasks if task.milestones}
         for trial in judged.values():
-            if trial.task in self.run.names and self.run.paths.find_video(trial.video):
+            if trial.task in rated and self.run.paths.find_video(trial.video):
                 yield self._attempt(trial, trial)
 
     def _attempt(self, source: Trial, judged: Trial | None) -> Attempt:
@@ -124,10 +127,13 @@ class RunAttempts:
 
 def _rollout(files: RolloutPaths, run: Run) -> Trial | None:
     """A rollout as a trial without a score; None if it is not valid, not readable or still being written."""
-    video = run.paths.relative(files.video)
+    record, video = (run.paths.relative(file) for file in (files.record, files.video))
+    file = run.paths.find_file(record)
+    if not file or not run.paths.find_video(video):
+        return None
     try:
-        content = read_content(files.record)
-        if not isinstance(content, dict) or not content.get("valid", True) or not run.paths.find_video(video):
+        content = read_content(file)
+        if not isinstance(content, dict) or not content.get("valid", True):
             return None
         said = {name: content[name] for name in _RECORDED if content.get(name) is not None}
         return trial_from_row({**said, "milestones": [], "video": video})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from holdfast.console.attempts import Attempt, RunAttempts
@@ -22,10 +23,10 @@ class RunScores:
     def __init__(self, run: Run, target: int, clock: Callable[[], float]) -> None:
         """Open the run's sheets; `target` is the number of trials per cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
-        self._found = RunAttempts(run)
         self.sheets = Sheets(run.paths.sheets, clock)
+        self._found = RunAttempts(run, self.sheets.secret)
         self.trials = Trials(run.trials)
-        self._slots: dict[str, Attempt] = {}
+        self.slots: dict[str, Attempt] = {}
 
     def close(self) -> None:
         """Close its files."""
@@ -37,7 +38,7 @@ class RunScores:
         self.sheets.refresh()
         trials = self.trials.all()
         cells = {(s.number, t.name): self._slots_of(s, t) for s, t in self._found.cells}
-        self._slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
+        self.slots = {attempt.ticket: attempt for slots in cells.values() for attempt in slots}
         rollouts = self._found.rollouts()
         claimed = self._claimed(rollouts)
         filmed = [a for a in self._found.filmed(rollouts, trials) if a.judged or a.video not in claimed]
@@ -55,7 +56,7 @@ class RunScores:
         """Write the wanted checkpoints to a file for the robot's driver; the page never shows it."""
         waiting = [
             {"ticket": a.ticket, "operator": s.operator, "task": a.task.name, "stage": a.stage, "layout": a.layout}
-            for a in self._slots.values()
+            for a in self.slots.values()
             for s in self.sheets.about(a.ticket)
             if s.state == "open"
         ]
@@ -65,14 +66,15 @@ class RunScores:
         write_text(file, json.dumps({"attempts": waiting}, indent=1) + "\n")
 
     def _slots_of(self, stage: FinishedStage, task: Task) -> list[Attempt]:
-        """The cell's slots: one per layout, and another for the layout of every invalid attempt."""
-        layouts = list(range(1, self._target + 1))
-        while True:
-            slots = list(self._found.slots(stage, task, layouts))
-            again = [slot.layout or 0 for slot in slots if self._invalid(slot)]
-            if len(layouts) == self._target + len(again):
-                return slots
-            layouts = [*range(1, self._target + 1), *again]
+        """The cell's slots: one per layout, another after every invalid attempt, and all that were begun."""
+        slots: list[tuple[int, Attempt]] = []
+        for layout in range(1, self._target + 1):
+            for repeat in count():
+                slot = self._found.slot(stage, task, layout, repeat)
+                if repeat and not self._invalid(slots[-1][1]) and not self.sheets.begun(slot.ticket):
+                    break
+                slots.append((repeat, slot))
+        return [slot for _, slot in sorted(slots, key=lambda entry: entry[0])]
 
     def _invalid(self, slot: Attempt) -> bool:
         verdicts = [sheet.stands for sheet in self.sheets.about(slot.ticket)]
@@ -87,14 +89,15 @@ class RunScores:
         )
 
     def _needed(self, slots: Sequence[Attempt], spare: int) -> list[Attempt]:
-        """The slots that were begun, and as many of the others as are still needed."""
-        begun = [slot for slot in slots if any(s.state != "released" for s in self.sheets.about(slot.ticket))]
-        others = [slot for slot in slots if slot not in begun]
-        return begun + others[: max(0, len(others) - spare)]
+        """The slots in use, and as many of the others as are still needed."""
+        used = [slot for slot in slots if any(s.state != "released" for s in self.sheets.about(slot.ticket))]
+        others = [slot for slot in slots if slot not in used]
+        missing = self._target - spare - sum(not self._invalid(slot) for slot in used)
+        return used + others[: max(0, missing)]
 
     def _claimed(self, rollouts: Sequence[Trial]) -> set[str]:
         """Videos of attempts that were scored live, before the video was written."""
-        sheets = [(slot, sheet) for slot in self._slots.values() for sheet in self.sheets.about(slot.ticket)]
+        sheets = [(slot, sheet) for slot in self.slots.values() for sheet in self.sheets.about(slot.ticket)]
         scored = [(slot, sheet.opened, sheet.stands.when) for slot, sheet in sheets if sheet.stands]
         return {r.video for r in rollouts if any(self._during(r, *entry) for entry in scored)}
 
@@ -106,8 +109,8 @@ class RunScores:
 
 def live(run: Run, now: float) -> Path | None:
     """The picture that a running rollout keeps writing; None if it is out of date."""
-    file = run.paths.live_picture
+    file = run.paths.find_file(run.paths.relative(run.paths.live_picture))
     try:
-        return file if now - file.stat().st_mtime < FRESH else None
+        return file if file and now - file.stat().st_mtime < FRESH else None
     except OSError:
         return None

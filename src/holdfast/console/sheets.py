@@ -8,15 +8,18 @@ check before they are written and when they are read; a row that does not pass i
 from __future__ import annotations
 
 import json
+import re
+import secrets
 import sqlite3
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
@@ -27,8 +30,10 @@ from holdfast.runs.trials import trial_from_row
 
 type Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16,64}$")]
 type Ticket = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-type Operator = Annotated[  # a name without control characters
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+type Operator = Annotated[  # a name without control characters; what looks the same is the same
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$"),
+    BeforeValidator(lambda name: _as_seen(name) if isinstance(name, str) else name),
 ]
 type Text = Annotated[str, StringConstraints(max_length=2000)]
 type Seconds = Annotated[float, Field(ge=0, lt=1e6)]
@@ -76,6 +81,13 @@ CREATE TABLE events (
 CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 """
+# The first form of the file had no secret. Where it has events, their tickets stay as they are.
+_SECRET = (
+    "CREATE TABLE secret (value TEXT NOT NULL)",
+    "CREATE TRIGGER same_secret BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'never changed'); END",
+    "CREATE TRIGGER kept_secret BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'never deleted'); END",
+    "PRAGMA user_version = 2",
+)
 _INSERT = (
     'INSERT INTO events (key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?) '
     "ON CONFLICT DO NOTHING RETURNING id"
@@ -174,11 +186,26 @@ class Sheets(AppendOnlyFile):
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         """Open the file, or create it."""
-        super().__init__(path, _SCHEMA, 1)
+        super().__init__(path, _SCHEMA, 2)
         self._clock = clock
+        self.secret = self._read_secret()
         self._seen = 0
         self._sheets: dict[str, dict[str, Sheet]] = {}  # by ticket, then by operator
         self.refresh()
+
+    def _read_secret(self) -> str:
+        """The key of the run's tickets, random, made before the first event; '' if a first form has events already."""
+        with self.explained(), self.writing():
+            if not self.file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'secret'").fetchone():
+                if self.file.execute("SELECT 1 FROM events").fetchone():
+                    return ""
+                for statement in _SECRET:
+                    self.file.execute(statement)
+                self.file.execute("INSERT INTO secret VALUES (?)", (secrets.token_hex(),))
+            (secret,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
+        if not isinstance(secret, str) or not re.fullmatch("[0-9a-f]{64}", secret):
+            raise self._damaged("its secret is not one")
+        return secret
 
     def refresh(self) -> None:
         """Apply the events written since the last call, by any process."""
@@ -200,6 +227,10 @@ class Sheets(AppendOnlyFile):
         """All sheets of an attempt."""
         return list(self._sheets.get(ticket, {}).values())
 
+    def begun(self, ticket: str) -> bool:
+        """Whether anybody has opened a sheet for an attempt."""
+        return any(sheet.touched for sheet in self.about(ticket))
+
     def all(self) -> list[Sheet]:
         """All sheets of all operators."""
         return [sheet for by in self._sheets.values() for sheet in by.values()]
@@ -208,14 +239,24 @@ class Sheets(AppendOnlyFile):
         """Write an event inside `writing`; one with a known key was sent twice and is not written again."""
         event = _checked({"key": key, "ticket": ticket, "operator": operator, "kind": kind, "value": to_json(value),
                           "when": self._clock()})  # fmt: skip
-        stored = json.dumps(to_json(event.value))
-        row = (event.key, event.ticket, event.operator, event.kind, stored, event.when)
+        row = (event.key, event.ticket, event.operator, event.kind, as_stored(event.value), event.when)
         self.file.execute(_INSERT, row).fetchall()
 
-    def known(self, key: str) -> bool:
-        """Whether an event was written already."""
+    def stored(self, key: str) -> tuple[Any, ...] | None:
+        """Ticket, operator, kind and value of the event with this key, if one was written already."""
         with self.explained():
-            return self.file.execute("SELECT 1 FROM events WHERE key = ?", (key,)).fetchone() is not None
+            row = self.file.execute("SELECT ticket, operator, kind, value FROM events WHERE key = ?", (key,)).fetchone()
+        return None if row is None else tuple(row)
+
+
+def as_stored(value: Any) -> str:
+    """The value of an event as its row has it."""
+    return json.dumps(to_json(value))
+
+
+def _as_seen(name: str) -> str:
+    """A name in composed form, without characters of no width."""
+    return "".join(letter for letter in unicodedata.normalize("NFC", name) if unicodedata.category(letter) != "Cf")
 
 
 def checked_value(kind: str, value: Any) -> Any:

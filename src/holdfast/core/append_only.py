@@ -39,6 +39,7 @@ class AppendOnlyFile:
             self.file.row_factory = sqlite3.Row
             self.file.text_factory = _decode
             self._begin(version)
+            self._identity = self._identify()
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +56,11 @@ class AppendOnlyFile:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction: what was read in it still holds when the row is written."""
+        if self._identify() != self._identity:
+            raise HoldfastError(
+                f"{self._path} was deleted or replaced while it was open, so nothing more is written. Put the file "
+                "back, or start this command again."
+            )
         self.file.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -79,6 +85,14 @@ class AppendOnlyFile:
     def set_aside(self, number: int, why: object) -> None:
         """Say, once, that a row is not used. It stays in the file."""
         _say_once(f"holdfast: {self._path}: row {number} is set aside and stays in the file. {why}")
+
+    def _identify(self) -> tuple[int, int] | None:
+        """Device and number of the file that the path names now: rows written to a deleted file would be lost."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _is_new(self) -> bool:
         """Whether there is no file yet. SQLite would take one that was cut for new, and delete the log beside it."""

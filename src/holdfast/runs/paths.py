@@ -179,12 +179,17 @@ class RunPaths:
             return RolloutPaths(self.rollouts / f"{number:04d}")
 
     def find_video(self, video: str, kinds: Container[str] = (".mp4",)) -> Path | None:
-        """The file of a trial's video if it exists, has one of these suffixes, and is inside the run's folder."""
+        """The file of a trial's video if it can be read and has one of these suffixes."""
+        file = self.find_file(video)
+        return file if file and file.suffix.lower() in kinds else None
+
+    def find_file(self, name: str) -> Path | None:
+        """A regular file inside the run's folder: no pipe, no link to the outside, no name that no file can have."""
         root = self.root.resolve()
         try:
-            file = (root / video).resolve()
-            return file if file.is_relative_to(root) and file.suffix.lower() in kinds and file.is_file() else None
-        except (OSError, ValueError):  # no name that a file can have
+            file = (root / name).resolve()
+            return file if file.is_relative_to(root) and file.is_file() else None
+        except (OSError, ValueError):
             return None
 
     def relative(self, file: Path) -> str:

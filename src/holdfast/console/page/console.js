@@ -10,7 +10,13 @@ const typed = (id) => $(id).value.trim().replace(/\p{Surrogate}/gu, "");
 
 let operator = "", tab = "", attempt = null, progress = null, armed = false;
 let offline = false, sending = false, asking = false;
-let unsent = kept.get("unsent", []); // events in order; each is sent until the server confirms it, and stored once
+// Events in order; each is sent until the server confirms it, and stored once. Each is kept as an entry of its own, so
+// that tabs do not overwrite each other's. Tickets that this server does not know belong to another console: it may be back.
+let unsent = kept.names("unsent-").map((name) => kept.get(name)).filter((entry) => entry?.event?.key)
+  .sort((one, other) => one.order - other.order).map(({ event }) => event);
+let order = 0;
+const strays = new Set();
+const waiting = () => unsent.filter((event) => !strays.has(event.ticket));
 
 // ------------------------------------------------------------------ the server
 async function call(path, body) {
@@ -18,7 +24,8 @@ async function call(path, body) {
   const answer = await fetch(path, { ...(body && sent), signal: AbortSignal.timeout(8000) });
   if (answer.status === 401) throw new Error("The server needs its token: open the address that it printed.");
   const content = await answer.json();
-  if ([413, 422].includes(answer.status)) return { refused: content.message ?? "The server does not understand this page. Load it again." };
+  if ([409, 413, 422].includes(answer.status)) return { refused: content.message ?? "The server does not understand this page. Load it again." };
+  if (answer.status === 404) return { unknown: true };
   if (!answer.ok) throw new Error(content.message);
   return content;
 }
@@ -40,16 +47,18 @@ async function insist(path, body) {
 function setOffline(value, reason = "") {
   const changed = offline !== value;
   offline = value;
-  const count = unsent.length;
-  $("state").className = `state ${offline ? "bad" : "good"}`;
-  $("state").textContent = offline ? `offline, ${count} unsent` : count ? `sending ${count}` : "saved";
-  $("state").title = reason;
+  const all = unsent.length, count = waiting().length, strayed = all > count;
+  $("state").className = `state ${offline || strayed ? "bad" : "good"}`;
+  $("state").textContent = offline ? `offline, ${all} unsent` : count ? `sending ${count}` : strayed ? `${all} kept` : "saved";
+  $("state").title = reason || (strayed ? "Kept on this device for another server, and sent when that answers here." : "");
   if (changed && attempt) drawSheet();
 }
 
 function push(kind, value, ticket = attempt.ticket) {
-  unsent.push({ operator, ticket, key: fresh(), kind, value });
-  kept.set("unsent", unsent);
+  const event = { operator, ticket, key: fresh(), kind, value };
+  order = Math.max(order + 1, Date.now());
+  unsent.push(event);
+  kept.set(`unsent-${event.key}`, { order, event });
   armed = false;
   render();
   flush();
@@ -58,11 +67,15 @@ function push(kind, value, ticket = attempt.ticket) {
 async function flush() {
   if (sending) return;
   sending = true;
-  while (unsent.length) {
+  for (let event; (event = waiting()[0]);) {
     setOffline(offline);
-    const event = unsent[0], answer = await insist("/api/event", event);
-    unsent.shift();
-    kept.set("unsent", unsent);
+    const answer = await insist("/api/event", event);
+    if (answer.unknown) {
+      strays.add(event.ticket);
+      continue;
+    }
+    unsent = unsent.filter((other) => other !== event);
+    kept.drop(`unsent-${event.key}`);
     if (answer.refused) toast(answer.refused, true);
     else if (attempt?.ticket === event.ticket) attempt.sheet = answer;
     if (event.kind === "submit" && !answer.refused) {
@@ -73,6 +86,7 @@ async function flush() {
     if (attempt) render();
   }
   sending = false;
+  setOffline(offline);
   if (!attempt) load();
 }
 
@@ -94,7 +108,8 @@ async function load() {
 
 /** Every now and then: how far the others are, and whether there is something new to score. */
 async function look() {
-  if (!operator || unsent.length || asking || tab === "agreement") return;
+  if (strays.size) { strays.clear(); await flush(); }
+  if (!operator || waiting().length || asking || tab === "agreement") return;
   if (!attempt) return void load();
   try {
     progress = await call(`/api/progress?operator=${encodeURIComponent(operator)}`);
@@ -104,7 +119,7 @@ async function look() {
 }
 
 async function settled() {
-  while (unsent.length || sending) {
+  while (waiting().length || sending) {
     flush();
     await new Promise((done) => { setTimeout(done, 30); });
   }
@@ -130,7 +145,7 @@ function penalize(penalty) { push("penalty", { name: penalty.name, count: (given
 function undo() {
   if (attempt && marks().length) return void push("undo");
   const newest = progress?.recent[0];
-  if (newest && !unsent.length) withdraw(newest);
+  if (newest && !waiting().length) withdraw(newest);
 }
 function withdraw(entry) {
   attempt = null;

@@ -13,6 +13,12 @@ const kept = {
   set(name, value) {
     try { localStorage.setItem(`holdfast-${name}`, JSON.stringify(value)); } catch { /* shown, not kept */ }
   },
+  drop(name) {
+    try { localStorage.removeItem(`holdfast-${name}`); } catch { /* it was not kept */ }
+  },
+  names(start) {
+    try { return Object.keys(localStorage).filter((name) => name.startsWith(`holdfast-${start}`)).map((name) => name.slice(9)); } catch { return []; }
+  },
 };
 const points = (score) => score.toFixed(1);
 const plain = (name) => name.replaceAll("_", " ");
@@ -58,8 +64,8 @@ function build() {
 }
 
 function drawSheet() {
-  const waiting = unsent.some((event) => event.ticket === attempt.ticket), invalid = last("invalid");
-  attempt.milestones.forEach((milestone, i) => drawMilestone($("milestones").children[i], milestone, waiting));
+  const open = unsent.some((event) => event.ticket === attempt.ticket), invalid = last("invalid");
+  attempt.milestones.forEach((milestone, i) => drawMilestone($("milestones").children[i], milestone, open));
   attempt.penalties.forEach((penalty, i) => {
     const node = $("penalties").children[i], count = given(penalty.name);
     node.ariaPressed = String(count > 0);
@@ -67,8 +73,8 @@ function drawSheet() {
   });
   drawFinal();
   const { score } = attempt.sheet;
-  $("score").textContent = invalid || score === null ? "–" : waiting && offline ? "…" : points(score);
-  $("score").classList.toggle("waiting", waiting);
+  $("score").textContent = invalid || score === null ? "–" : open && offline ? "…" : points(score);
+  $("score").classList.toggle("waiting", open);
   const ticked = attempt.milestones.filter((milestone) => reached(milestone.name)).length;
   const penalties = attempt.penalties.reduce((sum, penalty) => sum + given(penalty.name), 0);
   const said = `${ticked} of ${attempt.milestones.length} milestones, ${penalties || "no"} ${penalties === 1 ? "penalty" : "penalties"}`;
@@ -81,8 +87,8 @@ function drawSheet() {
 }
 
 /** The last milestone earns nothing without the final condition, and says so. */
-function drawMilestone(node, { name, text }, waiting) {
-  const { awarded } = attempt.sheet, on = reached(name), idle = on && !waiting && !awarded.includes(name);
+function drawMilestone(node, { name, text }, open) {
+  const { awarded } = attempt.sheet, on = reached(name), idle = on && !open && !awarded.includes(name);
   node.ariaPressed = String(on);
   node.classList.toggle("idle", idle);
   node.querySelector(".sign").textContent = on ? "✓" : "";
@@ -100,7 +106,7 @@ function drawFinal() {
 
 function drawNothing() {
   const { done = 0, total = 0 } = progress?.ways[tab] ?? {};
-  const [title, text] = unsent.length ? ["Saving", "Your last entries are kept on this device and sent as soon as the server answers."]
+  const [title, text] = waiting().length ? ["Saving", "Your last entries are kept on this device and sent as soon as the server answers."]
     : total ? ["All done", `${done} of ${total} scored. Anything left is open on another screen.`]
       : ["Nothing to score", tab === "robot" ? "Nothing is planned for the robot." : "Videos of attempts appear here as they are recorded."];
   $("nothing-title").textContent = title;
