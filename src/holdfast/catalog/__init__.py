@@ -11,9 +11,9 @@ from typing import Any
 
 from holdfast.catalog.published import Paper as Paper
 from holdfast.catalog.published import paper as paper
-from holdfast.catalog.reader import build, check_keys, check_name, convert, read, toml_keys
+from holdfast.catalog.reader import build, check_keys, convert, read, toml_keys
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.names import LONGEST_FILE, check_path
+from holdfast.core.names import LONGEST_FILE, check_name, check_path
 from holdfast.core.records import Mapping, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
