@@ -20,13 +20,21 @@ from holdfast.data.cache.listing import list_caches
 from holdfast.data.lerobot import export
 from holdfast.data.lerobot.source import open_source
 from holdfast.replay.buffer import Buffer, Kept
-from holdfast.replay.store import EpisodeStore, size
+from holdfast.replay.store import EpisodeStore, read_buffer, size
 
 STAGES = [f"{number:02d}-{name}" for number, name in enumerate(TASKS, 1)]
 FLAGS = (
     *TINY, "--device=cpu", "--steps=6", "--batch_size=4", "--checkpoint.every=3", "--log.every=3",
     "--replay.ratio=0.7", "--replay.frequency=0.5",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["../../victim/buffer/reach", "/victim/buffer/reach", "a/b", "..", "", "x" * 300])
+def test_a_task_that_is_no_folder_of_the_buffer_is_refused(tmp_path, task):
+    kept = {"task": task, "fingerprint": "f", "total": 3, "episodes": [0], "copy": "c"}
+    (tmp_path / "buffer.json").write_text(json.dumps({"ratio": 0.2, "tasks": [kept]}))
+    with pytest.raises(HoldfastError, match=r"buffer.json cannot be used: Task in the buffer: (name|the name is too)"):
+        read_buffer(tmp_path / "buffer.json")
 
 
 def train(toy, output, *flags):

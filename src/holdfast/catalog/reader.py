@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -11,13 +10,12 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.names import check_length
+from holdfast.core.names import check_name
 from holdfast.core.outside import read_toml
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # Repeated tables are named in the singular: [[task.milestone]].
 _KEYS = {"milestones": "milestone", "penalties": "penalty"}
 _WORDS = {str: "text in quotes", float: "a finite number", int: "a whole number"}
@@ -82,10 +80,3 @@ def check_keys(table: dict[str, Any], valid: Iterable[str], where: str) -> None:
     for key in table:
         if key not in valid:
             raise HoldfastError(f"{where}: {unknown('key', key, valid)}")
-
-
-def check_name(name: object, where: str) -> None:
-    """Refuse a name that could not be a folder's name or a command-line value."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise HoldfastError(f"{where}: name {name!r} must be letters, digits, '_' and '-', like 'stack_bowls'.")
-    check_length(name, f"{where}: the name")

@@ -1,8 +1,9 @@
-"""Names that become names of files: they are checked for length before any work starts."""
+"""Names that become names of files: they are checked before any work starts."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
@@ -10,7 +11,15 @@ from holdfast.core.errors import HoldfastError
 LONGEST_FILE = 255  # bytes of a file's name, on the usual file systems
 # From names we make longer ones: `.writing-RUN-12`, `.TASK-1000000.mp4`, `.TASK.recording`.
 LONGEST_NAME = 200
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 LONGEST_PATH = 3000  # of the 4096 bytes that systems allow; a run's files take the rest
+
+
+def check_name(name: object, where: str) -> None:
+    """Refuse a name that could not be a folder's name or a command-line value."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise HoldfastError(f"{where}: name {name!r} must be letters, digits, '_' and '-', like 'stack_bowls'.")
+    check_length(name, f"{where}: the name")
 
 
 def check_length(name: str, what: str, longest: int = LONGEST_NAME) -> None:

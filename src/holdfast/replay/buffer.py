@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_name
 from holdfast.replay.schedule import exact
 from holdfast.replay.selection import SELECTIONS, Candidates
 
@@ -23,6 +24,9 @@ class Kept:
     total: int
     episodes: tuple[int, ...]
     copy: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.task, "Task in the buffer")  # folders are named after it
 
     @property
     def places(self) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ from typing import Any
 
 from holdfast.catalog import reader
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_name
 from holdfast.evaluate.cells import CELLS
 from holdfast.recipes.recipe import flag_text
 
@@ -172,7 +173,7 @@ def _read(file: Path) -> Study:
     for key in ("name", "train"):
         if key not in table:
             raise HoldfastError(f"{file} lacks {key!r}. Needed or allowed: {', '.join(valid)}.")
-    reader.check_name(table["name"], str(file))
+    check_name(table["name"], str(file))
     grids = table.get("grid", [])
     if not isinstance(table["train"], dict) or not isinstance(grids, list):
         raise HoldfastError(f"{file}: 'train' must be a table [train], and 'grid' tables in double brackets [[grid]].")
