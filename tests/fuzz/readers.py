@@ -99,13 +99,6 @@ def arms(file: Path) -> None:
         read_pair(file)
 
 
-def flags(file: Path) -> object:
-    from holdfast.commands.flags import parse
-    from holdfast.train.config import TrainConfig
-
-    return parse(TrainConfig, "train", [f"--config_path={file}"], "")
-
-
 # --- run folders
 
 
@@ -393,7 +386,6 @@ READERS = [
     Reader("stream", written("stream.toml", samples.STREAM), stream),
     Reader("robot", written("robot.toml", samples.ROBOT), robot),
     Reader("pair of arms", written("pair.toml", samples.PAIR), arms),
-    Reader("settings of train", written("train.yaml", samples.TRAIN), flags),
     Reader("run.yaml", copied("run", "run.yaml"), report(0)),
     Reader("run.yaml on restart", written("run.yaml", samples.RUN), settings),
     Reader("audit.jsonl", copied("run", "audit.jsonl"), report(0)),

@@ -61,7 +61,6 @@ head = "123"
 low = [0.0, -0.5, 0.0]
 high = [0.8, 0.5, 0.9]
 """
-TRAIN = "stream: single_arm\nsteps: 100\nreplay:\n  ratio: 0.2\noptim:\n  lr: 0.001\n"
 RUN = {
     "config": {"method": "er", "seed": 1, "norm": {"limit": 10.0}, "replay": {"mix": "step"}, "method_options": {}},
     "tasks": [{"name": "reach", "arms": ["left"]}],

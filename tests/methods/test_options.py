@@ -10,6 +10,7 @@ from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import METHODS, build_method
 from holdfast.methods.ewc import Ewc
+from holdfast.policies.config import PolicyChoice
 from holdfast.recipes.recipe import flags
 from holdfast.train.config import TrainConfig
 
@@ -41,6 +42,39 @@ def test_options_go_to_the_method_with_their_types():
 def test_a_wrong_option_is_refused(words, message):
     with pytest.raises(HoldfastError, match=message):
         parsed(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--config_path={}"],
+        ["--config-path", "{}"],
+        ["--stream=include {}"],
+        ["--stream='include {}'"],
+        ["--stream", "include {}"],
+        ["--stream=!include {}"],
+        ["--stream=!%69nclude {}"],
+        ["--policy.config_path={}"],
+        ["--policy.device=include {}"],
+        ["--policy.device", '"\\x69nclude {}"'],
+    ],
+)
+def test_no_flag_reads_a_file(tmp_path, words):
+    """draccus reads files without any limit, and with tags that name Python's functions."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("steps: 3\n")
+    with pytest.raises(HoldfastError, match=r"config_path is not supported|could read other files"):
+        parsed(*(word.format(file) for word in words))
+
+
+def test_plain_values_are_not_taken_for_files():
+    assert parsed("--tasks=[include_a, b!, 'c*']", "--policy.note=why not!").policy.options == {"note": "why not!"}
+
+
+@pytest.mark.parametrize("options", [{"config_path": "/etc/hostname"}, {"device": "include /etc/hostname"}])
+def test_options_of_a_policy_read_no_file_wherever_they_come_from(options):
+    with pytest.raises(HoldfastError, match=r"config_path is not supported|could read other files"):
+        PolicyChoice(options=options)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,39 @@ def test_a_folder_named_like_code_that_lerobot_trusts_is_not_taken_for_it(folder
         read_pipeline(folder / PREPROCESSOR)
 
 
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A tokenizer and model with code of their own, and somebody at the terminal who agrees to everything."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    (folder / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'ran')!r})\nclass Evil: pass\n")
+    code = {"AutoConfig": "evil.Evil", "AutoTokenizer": ["evil.Evil", None]}
+    (folder / "config.json").write_text(json.dumps({"model_type": "evil", "auto_map": code}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "Evil", "auto_map": code}))
+    monkeypatch.setattr("transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE", 15)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("builtins.input", lambda question: "y")
+    return folder
+
+
+def test_code_of_a_tokenizer_is_not_even_offered(folder, repository, tmp_path):
+    step = {"registry_name": "tokenizer_processor", "config": {"tokenizer_name": str(repository)}}
+    change(folder / PREPROCESSOR, steps=[step])
+    with pytest.raises(HoldfastError, match=r"tokenizer_processor.*code"):
+        act(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_of_a_model_that_a_config_names_is_not_even_offered(folder, repository, tmp_path):
+    stored = json.loads((folder / "config.json").read_text())
+    config = {name: stored[name] for name in ("input_features", "output_features")}
+    config |= {"type": "smolvla", "vlm_model_name": str(repository), "load_vlm_weights": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(HoldfastError, match="code"):
+        adapters.load(folder, NAMES, "cpu")
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

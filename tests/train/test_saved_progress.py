@@ -4,12 +4,13 @@ import json
 import os
 import pickle
 import shutil
+from pathlib import Path, PosixPath
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
 from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
@@ -123,6 +124,82 @@ def test_code_anywhere_inside_the_metadata_is_refused(folder, tmp_path):
 def test_only_records_of_the_metadata_are_known(folder, module):
     (folder / METADATA).write_bytes(f"c{module}\n.".encode())
     refused(folder, "has no place in it")
+
+
+def named(module, name):
+    """The opcode that looks up a name."""
+    return f"c{module}\n{name}\n".encode()
+
+
+@pytest.mark.parametrize("kind", [("pathlib", "PosixPath"), ("torch.distributed.checkpoint.metadata", "Metadata")])
+def test_metadata_change_no_class(folder, kind):
+    """Pickle's BUILD sets attributes of whatever the pickle names."""
+    build = b"\x80\x04" + named(*kind) + b"(N}X\x07\0\0\0changed" + named("pathlib", "PosixPath") + b"stb0"
+    (folder / METADATA).write_bytes(build + (folder / METADATA).read_bytes())
+    refused(folder, r"\.metadata: ")
+    assert not hasattr(Path, "changed")
+    assert not hasattr(PosixPath, "changed")
+    assert not hasattr(Metadata, "changed")
+
+
+def test_names_in_the_metadata_are_never_called(folder, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.serialization, "_get_layout", lambda name: calls.append(name))
+    call = b"\x80\x04" + named("torch.serialization", "_get_layout") + b"(X\x01\0\0\0xtR0"
+    (folder / METADATA).write_bytes(call + (folder / METADATA).read_bytes())
+    assert shard_shapes(folder)
+    assert calls == []
+
+
+def change_size(tensor):
+    tensor.size = (4, 3)
+
+
+def change_dtype(tensor):
+    tensor.properties.dtype = "float32"
+
+
+def change_chunks(tensor):
+    tensor.chunks[0].offsets = torch.Size([5, *tensor.chunks[0].offsets[1:]])
+
+
+def change_dimension(tensor):
+    tensor.size = Sized((-4, 3))
+
+
+class Sized:
+    """Pickled as a torch.Size of anything."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __reduce__(self):
+        return torch.Size, (self.numbers,)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (change_size, "has no size"),
+        (change_dimension, "a dimension of .* is not a whole number"),
+        (change_dtype, "has no dtype"),
+        (change_chunks, "a chunk of 'weight/0.weight' is not inside the tensor"),
+    ],
+)
+def test_a_tensor_that_cannot_be_is_refused(folder, change, says):
+    rewrite(folder, lambda metadata: change(metadata.state_dict_metadata["weight/0.weight"]))
+    refused(folder, says)
+
+
+@pytest.mark.parametrize("field", ["offset", "length"])
+@pytest.mark.parametrize("value", [-1, 1.5, True, 2**70, "0"])
+def test_a_place_that_is_no_range_of_bytes_is_refused(folder, field, value):
+    def misplace(metadata):
+        for place in metadata.storage_data.values():
+            setattr(place, field, value)
+
+    rewrite(folder, misplace)
+    refused(folder, "in its shard is not a whole number")
 
 
 def test_metadata_of_a_single_rank_are_not_read_instead(folder, tmp_path):

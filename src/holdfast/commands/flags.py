@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
 
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
@@ -59,13 +60,15 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
     switches = {f.name for f in fields(config) if f.type in (bool, "bool")}
     known: list[str] = []
     collected: dict[str, dict[str, str]] = {"policy": {}, "method": {}}
-    words = iter(argv)
+    words, name = iter(argv), ""
     for word in words:
         if not word.startswith("--"):
+            check_flag(name, word)
             known.append(word)
             continue
         name, equals, value = word[2:].partition("=")
         name = name.replace("-", "_")
+        check_flag(name, value)
         if name in switches and not equals:
             known.append(f"--{name}=true")
         elif name.partition(".")[0] in collected and "." in name and name not in ("policy.type", "policy.path"):

@@ -197,6 +197,7 @@ def _make(config: Any, source: Source, seed: int) -> Any:
     metadata = source.metadata()
     if config.type in ORDERED:
         order_cameras(metadata.features)
+    saved_folder.never_offer_code()
     torch.manual_seed(seed)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.flag_values import check_flag
 
 # Policies that come with the package; `holdfast run base` makes them.
 SHIPPED = {"nano-base": Path(__file__).parent / "nano" / "base"}
@@ -26,6 +27,10 @@ class PolicyChoice:
     path: str | None = None
     # Filled from the other --policy.* flags.
     options: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in self.options.items():  # LeRobot's parser reads them as flags
+            check_flag(name, str(value))
 
 
 def resolve(path: str) -> str:

@@ -108,6 +108,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Any:
     known = PreTrainedConfig.get_known_choices()
     if kind not in known:
         raise HoldfastError(f"{file}: {unknown('policy type', kind, sorted(known))}")
+    never_offer_code()
     with explained(path, overrides):
         return PreTrainedConfig.from_pretrained(file.parent, cli_overrides=list(overrides))
 
@@ -118,11 +119,24 @@ def load_pipelines(config: Any, folder: Path) -> tuple[Any, Any]:
 
     for name in (PREPROCESSOR, POSTPROCESSOR):
         read_pipeline(folder / name)
+    never_offer_code()
     here = {"device_processor": {"device": config.device}}  # not the device it was trained on
     try:
         return make_pre_post_processors(config, pretrained_path=str(folder), preprocessor_overrides=here)
     except Exception as error:
         raise HoldfastError(f"The pipelines in {folder} cannot be loaded: {_first_line(error)}") from error
+
+
+def never_offer_code() -> None:
+    """Make transformers refuse code beside a tokenizer or model, from now on.
+
+    If LeRobot does not say whether to trust it, transformers asks at the terminal, and runs it after a `y`. No time to
+    answer means no. Where LeRobot does trust code, `_CODE` restricts whose.
+    """
+    with contextlib.suppress(ImportError):
+        from transformers import dynamic_module_utils
+
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
 
 
 def find_config(path: str | Path) -> Path | None:

@@ -1,7 +1,8 @@
 """Reads DCP's `.metadata`, which is a pickle, without running what may be in it.
 
-Unpickling is restricted to the plain records of which DCP's metadata consists, and what comes out is checked: tensors
-only, each in a shard of the same folder. DCP would unpickle a value that is no tensor without any restriction.
+Nothing real is within the pickle's reach: each name in it becomes a placeholder of this one load, which only keeps what
+it is given. DCP's records are then built here from what was kept, after it is checked: tensors only, each in a shard of
+the same folder. DCP would unpickle a value that is no tensor without any restriction.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 import pickle
 import re
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import torch
 from torch.distributed.checkpoint.filesystem import _StorageInfo
-from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
 
 from holdfast.core.errors import HoldfastError
 
@@ -21,6 +28,7 @@ METADATA = ".metadata"
 LARGEST = 256 * 2**20  # bytes; pi0.5 on eight ranks takes a few MiB
 _SHARD = re.compile(r"__\d+_\d+\.distcp")
 _RECORDS = "torch.distributed.checkpoint.metadata"
+_DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
 _ALLOWED = {
     (_RECORDS, "ChunkStorageMetadata"),
     (_RECORDS, "Metadata"),
@@ -33,24 +41,47 @@ _ALLOWED = {
     ("torch.serialization", "_get_layout"),
     ("torch", "Size"),
     ("pathlib", "PosixPath"),
-    *(("torch", name) for name, value in vars(torch).items() if isinstance(value, torch.dtype)),
+    *(("torch", name) for name in _DTYPES),
 }
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the classes of DCP's metadata and nothing else."""
+class _Placeholder:
+    """Stands for a class or function that a pickle names, and keeps what the pickle calls it with."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    kind = ""
+    given: tuple[Any, ...]
+    state: Any = None
+
+    def __new__(cls, *given: Any) -> Self:
+        made = super().__new__(cls)
+        made.given = given
+        return made
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep the state aside: pickle would set any attribute, also of a class."""
+        self.state = state
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows the names in DCP's metadata and nothing else, and has a placeholder for each."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self.placeholders: dict[tuple[str, str], type[_Placeholder]] = {}
+
+    def find_class(self, module: str, name: str) -> type[_Placeholder]:
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which has no place in it")
-        return super().find_class(module, name)
+        if (module, name) not in self.placeholders:
+            self.placeholders[module, name] = type(name, (_Placeholder,), {"kind": name})
+        return self.placeholders[module, name]
 
 
 def read_metadata(folder: Path) -> Metadata:
     """The metadata of a folder of shards."""
     try:
         with (folder / METADATA).open("rb") as file:
-            return _checked(_unpickled(file))
+            return _built(_unpickled(file))
     except Exception as error:  # of hostile bytes, whatever they lead to
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise HoldfastError(
@@ -66,18 +97,91 @@ def _unpickled(file: BinaryIO) -> Any:
     return _Unpickler(file).load()
 
 
-def _checked(found: Any) -> Metadata:
-    """A new record of what loading needs, if it is as DCP writes it."""
-    tensors: dict[str, TensorStorageMetadata] = found.state_dict_metadata
-    shards: dict[MetadataIndex, _StorageInfo] = found.storage_data
-    for name, tensor in tensors.items():
-        if type(name) is not str or type(tensor) is not TensorStorageMetadata or type(tensor.size) is not torch.Size:
-            raise ValueError(f"{str(name)[:80]!r} is not a tensor")
-    for index, place in shards.items():
-        if type(index) is not MetadataIndex or type(place) is not _StorageInfo or place.transform_descriptors:
-            raise ValueError(f"{str(index)[:80]} is not part of a tensor")
-        if type(place.relative_path) is not str or not _SHARD.fullmatch(place.relative_path):
-            raise ValueError(f"{str(place.relative_path)[:80]!r} is not the name of a shard")
-        if not (type(place.offset) is type(place.length) is int and place.offset >= 0 and place.length >= 0):
-            raise ValueError(f"the place of {str(index.fqn)[:80]!r} in its shard is not a range of bytes")
-    return Metadata(state_dict_metadata=dict(tensors), storage_data=dict(shards))
+def _built(found: Any) -> Metadata:
+    """What loading needs, if it is as DCP writes it."""
+    fields = _fields(found, "Metadata")
+    tensors, shards = fields.get("state_dict_metadata"), fields.get("storage_data")
+    if type(tensors) is not dict or type(shards) is not dict:
+        raise ValueError("it lists no tensors")
+    return Metadata(
+        state_dict_metadata={_text(name, "the name of a tensor"): _tensor(name, tensors[name]) for name in tensors},
+        storage_data=dict(_place(index, place) for index, place in shards.items()),
+    )
+
+
+def _tensor(name: str, found: Any) -> TensorStorageMetadata:
+    fields = _fields(found, "TensorStorageMetadata")
+    size, chunks = _size(fields.get("size"), name), fields.get("chunks")
+    if type(chunks) is not list:
+        raise ValueError(f"{name[:80]!r} has no list of chunks")
+    return TensorStorageMetadata(
+        properties=TensorProperties(dtype=_dtype(fields.get("properties"), name)),
+        size=size,
+        chunks=[_chunk(chunk, size, name) for chunk in chunks],
+    )
+
+
+def _chunk(found: Any, whole: torch.Size, name: str) -> ChunkStorageMetadata:
+    fields = _fields(found, "ChunkStorageMetadata")
+    offsets, sizes = _size(fields.get("offsets"), name), _size(fields.get("sizes"), name)
+    if not len(offsets) == len(sizes) == len(whole) or any(
+        first + count > end for first, count, end in zip(offsets, sizes, whole, strict=True)
+    ):
+        raise ValueError(f"a chunk of {name[:80]!r} is not inside the tensor")
+    return ChunkStorageMetadata(offsets, sizes)
+
+
+def _place(index: Any, place: Any) -> tuple[MetadataIndex, _StorageInfo]:
+    """Which part of a tensor lies where."""
+    part, where = _fields(index, "MetadataIndex"), _fields(place, "_StorageInfo")
+    name = _text(part.get("fqn"), "the name of a tensor")
+    shard = where.get("relative_path")
+    if type(shard) is not str or not _SHARD.fullmatch(shard):
+        raise ValueError(f"the place of {name[:80]!r} is not the name of a shard")
+    if where.get("transform_descriptors"):
+        raise ValueError(f"{name[:80]!r} is transformed, which Holdfast never does")
+    number, hint = part.get("index"), None
+    if number is not None:
+        hint = _count(number, f"the number of a chunk of {name[:80]!r}")
+    return MetadataIndex(name, _size(part.get("offset"), name), hint), _StorageInfo(
+        shard,
+        _count(where.get("offset"), f"the place of {name[:80]!r} in its shard"),
+        _count(where.get("length"), f"the length of {name[:80]!r} in its shard"),
+    )
+
+
+def _fields(found: Any, kind: str) -> dict[Any, Any]:
+    """The fields of a record of this kind."""
+    if not isinstance(found, _Placeholder) or found.kind != kind or type(found.state) is not dict:
+        raise ValueError(f"it has something else where {kind} belongs")
+    return found.state
+
+
+def _size(found: Any, name: str) -> torch.Size:
+    if isinstance(found, _Placeholder) and found.kind == "Size" and len(found.given) == 1:
+        numbers = found.given[0]
+        if type(numbers) in (tuple, list):
+            return torch.Size([_count(number, f"a dimension of {name[:80]!r}") for number in numbers])
+    raise ValueError(f"{name[:80]!r} is not a tensor: it has no size")
+
+
+def _dtype(found: Any, name: str) -> torch.dtype:
+    """The type of a tensor's numbers; a pickle of TensorProperties lists it first."""
+    state = found.state if isinstance(found, _Placeholder) and found.kind == "TensorProperties" else None
+    if type(state) is tuple and state and isinstance(state[0], type) and issubclass(state[0], _Placeholder):
+        dtype = _DTYPES.get(state[0].kind)
+        if dtype is not None:
+            return dtype
+    raise ValueError(f"{name[:80]!r} is not a tensor: it has no dtype")
+
+
+def _text(found: Any, what: str) -> str:
+    if type(found) is not str:
+        raise ValueError(f"{what} is not text")
+    return found
+
+
+def _count(found: Any, what: str) -> int:
+    if type(found) is not int or not 0 <= found < 2**63:
+        raise ValueError(f"{what} is not a whole number from 0")
+    return found
