@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.header import check_features
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
@@ -48,6 +49,7 @@ def read_info(root: Path) -> dict[str, Any]:
         raise HoldfastError(f"{path} is not readable JSON ({error}).") from None
     if not isinstance(info, dict) or not isinstance(info.get("features"), dict):
         raise HoldfastError(f"{path} describes no features; it is not the header of a LeRobot dataset.")
+    check_features(info["features"], path)
     version = str(info.get("codebase_version", "none"))
     if not version.startswith("v3"):
         raise HoldfastError(
