@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.data.lerobot.header import check_features
+from holdfast.data.lerobot.header import check_header
 
 _OWN_SCRIPT = (
     "LeRobot 0.6.1 installs no converter for it. Write a short script that reads your files and calls "
@@ -45,9 +45,7 @@ def check_convertible(folder: Path) -> None:
             f"{folder} has version {version}; LeRobot 0.6.1 converts v2.1 only. Convert it to v2.1 first, with "
             "convert_dataset_v20_to_v21 of a LeRobot before 0.4."
         )
-    if not isinstance(info.get("features"), dict):
-        raise HoldfastError(f"{header} describes no features; it is not the header of a LeRobot dataset.")
-    check_features(info["features"], header)
+    check_header(info, header)
 
 
 def convert(folder: Path, target: Path) -> None:
