@@ -425,6 +425,6 @@ READERS = [
     Reader("info.json", copied("data", "meta/info.json"), dataset(1)),
     Reader("episodes.parquet", copied("data", "meta/episodes/*/*.parquet"), dataset(3)),
     Reader("data.parquet", copied("data", "data/*/*.parquet"), dataset(2)),
-    Reader("info.json of v2.1", written("meta/info.json", {"codebase_version": "v2.1"}), convertible),
+    Reader("info.json of v2.1", written("meta/info.json", samples.HEADER), convertible),
     Reader("cache.json", written("key/cache.json", samples.CACHE), caches),
 ]

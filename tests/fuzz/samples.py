@@ -104,6 +104,15 @@ EVENT = {
     "key": "0123456789abcdef", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,
     "value": '{"name": "lifted", "on": true, "at": 1.5}',
 }  # fmt: skip
+HEADER = {
+    "codebase_version": "v2.1",
+    "fps": 30,
+    "total_episodes": 1,
+    "total_frames": 14,
+    "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+    "video_path": None,
+    "features": {"action": {"dtype": "float32", "shape": [2], "names": None}},
+}
 CACHE = {
     "spec": {
         "dataset": "data/reach", "format": "jpeg", "frames": 84, "blocks": [[0, 42], [42, 84]],

@@ -14,6 +14,7 @@ import pyarrow as pa
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping, black
 from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera, camera_name, is_image
+from holdfast.data.lerobot.header import check_key
 from holdfast.data.lerobot.source import Source
 from holdfast.embodiments.embodiment import Embodiment
 
@@ -181,6 +182,8 @@ def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
 
 def _wanted(source: Source, mapping: Mapping) -> dict[str, str]:
     """Every mapped camera by its full key, with the dataset's camera behind it."""
+    for name in mapping.cameras:
+        check_key(name, "[task.cameras]")
     named = {name if is_image(name) else IMAGES + name: key for name, key in mapping.cameras.items()}
     return named or {camera.key: camera.key for camera in source.cameras}
 

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.header import check_header
 
 _OWN_SCRIPT = (
     "LeRobot 0.6.1 installs no converter for it. Write a short script that reads your files and calls "
@@ -33,7 +34,8 @@ def check_convertible(folder: Path) -> None:
                 raise HoldfastError(f"{folder} holds {kind} files. {_OWN_SCRIPT}")
         raise HoldfastError(f"{folder} is not a LeRobot dataset: {header} is missing.")
     try:
-        version = str(json.loads(header.read_text()).get("codebase_version"))
+        info = json.loads(header.read_text())
+        version = str(info.get("codebase_version"))
     except (ValueError, AttributeError) as error:
         raise HoldfastError(f"{header} is not readable JSON ({error}).") from None
     if version.startswith("v3"):
@@ -43,6 +45,7 @@ def check_convertible(folder: Path) -> None:
             f"{folder} has version {version}; LeRobot 0.6.1 converts v2.1 only. Convert it to v2.1 first, with "
             "convert_dataset_v20_to_v21 of a LeRobot before 0.4."
         )
+    check_header(info, header)
 
 
 def convert(folder: Path, target: Path) -> None:

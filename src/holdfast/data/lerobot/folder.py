@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.header import PLACES, check_header
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
@@ -46,14 +47,15 @@ def read_info(root: Path) -> dict[str, Any]:
         raise HoldfastError(f"{root} is not a LeRobot dataset: {path} is missing.") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise HoldfastError(f"{path} is not readable JSON ({error}).") from None
-    if not isinstance(info, dict) or not isinstance(info.get("features"), dict):
-        raise HoldfastError(f"{path} describes no features; it is not the header of a LeRobot dataset.")
+    if not isinstance(info, dict):
+        raise HoldfastError(f"{path} is not a table, so it is not the header of a LeRobot dataset.")
     version = str(info.get("codebase_version", "none"))
     if not version.startswith("v3"):
         raise HoldfastError(
             f"{root} has dataset version {version}; v3.0 is needed. Convert it once with "
             f"`holdfast import dataset {root} --output={root}_v30`, which leaves it as it is."
         )
+    check_header(info, path)
     if not info.get("total_episodes"):
         raise HoldfastError(f"Dataset {root} is empty: it has no episode. Record at least one demonstration.")
     for key in (STATE, ACTION):
@@ -109,12 +111,29 @@ def _flat(names: Any) -> Iterator[str]:
         yield str(names)
 
 
-def read_episodes(root: Path) -> dict[str, list[Any]]:
-    """Columns of the table of episodes, in the episodes' order."""
+def read_episodes(root: Path, cameras: tuple[Camera, ...]) -> dict[str, list[Any]]:
+    """Columns of the table of episodes, in the episodes' order. Those that are used hold numbers, of every episode."""
     table = _concat(root, "meta/episodes", None)
+    videos = [f"videos/{camera.key}" for camera in cameras if camera.kind == "video"]
+    counts = ["episode_index", "dataset_from_index", "dataset_to_index"]
+    for name in counts + [f"{files}/{place}" for files in ("data", *videos) for place in PLACES["v3"]]:
+        _check_column(root, table, name, pa.types.is_integer, "whole numbers")
+    for name in [f"{video}/{edge}_timestamp" for video in videos for edge in ("from", "to")]:
+        _check_column(root, table, name, _is_number, "finite numbers")
     # Statistics take up most of the table, and LeRobot's quantiles are not those of the dataset.
     table = table.select([c for c in table.column_names if not c.startswith("stats/")]).sort_by("episode_index")
     return {name: table[name].to_pylist() for name in table.column_names}
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _check_column(root: Path, table: pa.Table, name: str, fits: Callable[[pa.DataType], bool], what: str) -> None:
+    """Refuse a column that is missing, has a gap, or holds something other than `what`, from 0 on."""
+    found = name in table.column_names and fits(table[name].type) and not table[name].null_count
+    if not found or not all(0 <= value < np.inf for value in table[name].to_pylist()):
+        raise HoldfastError(f"The episodes of dataset {root} need the column {name!r} with {what}, none below 0.")
 
 
 def read_tables(root: Path, columns: list[str]) -> pa.Table:

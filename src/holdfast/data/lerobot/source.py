@@ -191,7 +191,7 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
         opened(dataset, root)
     info = read_info(root)
     cameras = read_cameras(root, info)
-    episodes = read_episodes(root)
+    episodes = read_episodes(root, cameras)
     table = read_tables(root, [STATE, ACTION, "timestamp", "episode_index"])
     state, action = (matrix(root, info, table, key, check_values) for key in (STATE, ACTION))
     starts = np.asarray(episodes["dataset_from_index"], dtype=np.int64)
@@ -256,8 +256,11 @@ def _check_videos(source: Source) -> None:
     for camera in source.cameras:
         if camera.kind != "video":
             continue
-        if f"videos/{camera.key}/from_timestamp" not in source.episodes:
-            raise HoldfastError(f"Dataset {source.root} lists camera {camera.key} but no video of it.")
         for path in source.videos(camera):
             if not path.is_file() or not path.stat().st_size:
                 raise HoldfastError(f"Camera {camera.key} of dataset {source.root} is missing: {path} is not there.")
+            with path.open("rb") as file:
+                start = file.read(8)
+            # FFmpeg looks at the content, not the name, and a playlist would make it read other files.
+            if start[4:] != b"ftyp":
+                raise HoldfastError(f"{path} is not an MP4 file. Restore it from a backup, or record again.")

@@ -1,0 +1,56 @@
+"""The header of a LeRobot dataset, meta/info.json, of v3 and of v2.1: what is used of it is checked here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.names import check_length, check_path
+
+# The numbers that name a dataset's files.
+PLACES = {"v3": ("chunk_index", "file_index"), "v2": ("episode_chunk", "episode_index")}
+_LARGEST = 2**63 - 1  # of these numbers
+
+
+def check_key(key: str, where: object) -> None:
+    """Refuse a feature's key that cannot name the folder of its videos; `where` is what it was read from."""
+    if not key.isprintable() or "/" in key or "\\" in key or ".." in key or key.startswith(".") or not key:
+        raise HoldfastError(
+            f"{where} has the feature {key[:100]!r}. A folder is named after it: it may have no slash, no `..`, no dot "
+            "at its start and no control character. An example is 'observation.images.head'."
+        )
+    check_length(key, f"A feature of {where}")
+
+
+def check_header(info: dict[str, Any], path: Path) -> None:
+    """Refuse a header that does not describe its features and files as LeRobot does."""
+    if not isinstance(info.get("features"), dict):
+        raise HoldfastError(f"{path} describes no features; it is not the header of a LeRobot dataset.")
+    for key in info["features"]:
+        check_key(key, path)
+    _check_templates(info, path)
+
+
+def _check_templates(info: dict[str, Any], path: Path) -> None:
+    """Check how the files' names are made: from known numbers, and inside the dataset's folder."""
+    places = PLACES[str(info["codebase_version"])[:2]]
+    _check_template("data_path", info.get("data_path"), places, None, path)
+    for key, feature in info["features"].items():
+        if feature["dtype"] == "video":
+            _check_template("video_path", info.get("video_path"), places, key, path)
+
+
+def _check_template(what: str, template: Any, places: tuple[str, ...], key: str | None, path: Path) -> None:
+    fields = rf"\{{({'|'.join(places)})(:0[1-9]d)?\}}" + (r"|\{video_key\}" if key else "")
+    rest = re.sub(fields, "", template) if isinstance(template, str) else "{"
+    if any(mark in rest for mark in "{}\\") or not rest.isprintable():
+        known = [f"{{{place}:03d}}" for place in places] + (["{video_key}"] if key else [])
+        raise HoldfastError(
+            f"{path} has {what} {str(template)[:100]!r}. It must be a path with {', '.join(known)} as its only fields."
+        )
+    example = PurePosixPath(template.format(video_key=key, **dict.fromkeys(places, _LARGEST)))
+    if example.is_absolute() or ".." in example.parts:
+        raise HoldfastError(f"{path} has {what} {template[:100]!r}, which leads out of the dataset's folder.")
+    check_path(path.parents[1] / example, f"{what} of {path}")

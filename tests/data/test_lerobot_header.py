@@ -1,0 +1,160 @@
+"""A dataset's header comes from anywhere: what it says is checked before anything is done with it."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Mapping
+from holdfast.data.lerobot.convert import check_convertible
+from holdfast.data.lerobot.folder import read_info
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.mapping import apply
+
+HEAD = "observation.images.head"
+PLACES = {
+    "v3.0": (read_info, "chunk-{chunk_index:03d}/file-{file_index:03d}"),
+    "v2.1": (check_convertible, "chunk-{episode_chunk:03d}/episode_{episode_index:06d}"),
+}
+
+
+def header(version="v3.0"):
+    place = PLACES[version][1]
+    return {
+        "codebase_version": version,
+        "fps": 30,
+        "total_episodes": 1,
+        "total_frames": 10,
+        "data_path": f"data/{place}.parquet",
+        "video_path": f"videos/{{video_key}}/{place}.mp4",
+        "features": {
+            "observation.state": {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
+            "action": {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
+            HEAD: {"dtype": "video", "shape": [48, 64, 3], "names": ["height", "width", "channels"]},
+        },
+    }
+
+
+def read(root, content):
+    """Read a header as training does, or as the conversion of older datasets does."""
+    (root / "meta").mkdir(exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content)
+    (root / "meta" / "info.json").write_text(text)
+    version = "v2.1" if '"v2.1"' in text else "v3.0"
+    return PLACES[version][0](root)
+
+
+@pytest.mark.parametrize("version", PLACES)
+def test_headers_as_lerobot_writes_them_are_read(tmp_path, version):
+    read(tmp_path, header(version))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "observation.image/../../../victim/videos/observation.images.head",
+        "/etc/x",
+        "..",
+        ".",
+        "",
+        "a..b",
+        "a\\b",
+        "a\nb",
+        "a\x1b[2J",
+        "observation.images." + "x" * 300,
+    ],
+)
+@pytest.mark.parametrize("version", PLACES)
+def test_a_feature_that_cannot_name_a_folder_is_refused(tmp_path, version, key):
+    content = header(version)
+    content["features"][key] = content["features"].pop(HEAD)
+    with pytest.raises(HoldfastError, match=r"no slash|is too long"):
+        read(tmp_path, content)
+
+
+def test_nor_can_a_stream_rename_a_camera_to_one(recorded):
+    source = open_source(str(recorded / "reach"))
+    with pytest.raises(HoldfastError, match=r"task.cameras.*no slash"):
+        apply(source, Mapping(cameras={"image/../../victim": "head"}), None)
+
+
+@pytest.mark.parametrize("version", PLACES)
+@pytest.mark.parametrize("what", ["data_path", "video_path"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../other/{place}.mp4",
+        "/etc/passwd",
+        "videos/../../x",
+        "a\\b",
+        "a\u0000b",
+        "a\nb",
+        "{",
+        "{}",
+        "{0}",
+        "{x}",
+        "{video_key.__class__}",
+        "{video_key:03d}",
+        "{chunk_index:0>500000000}",
+        "{chunk_index!r:>9}",
+        "{file_index:0999999d}",
+        "{{chunk_index}}",
+        "{episode_index:06d}/{file_index}",
+        "x" * 300,
+        "x/" * 3000,
+        None,
+        5,
+        [],
+    ],
+)
+def test_a_path_that_leads_out_or_has_other_fields_is_refused(tmp_path, version, what, path):
+    with pytest.raises(HoldfastError, match=r"leads out|only fields|too long|NUL"):
+        read(tmp_path, header(version) | {what: path})
+
+
+def test_a_dataset_without_videos_needs_no_path_of_them(tmp_path):
+    content = header() | {"video_path": None}
+    content["features"][HEAD]["dtype"] = "image"
+    read(tmp_path, content)
+
+
+@pytest.mark.parametrize("text", ["#EXTM3U\n/etc/passwd\n", "ffconcat version 1.0\n", "x"])
+def test_a_playlist_is_no_video(toy, text):
+    next((toy / "reach").rglob("*.mp4")).write_text(text)
+    with pytest.raises(HoldfastError, match="not an MP4 file"):
+        open_source(str(toy / "reach"))
+
+
+HEADS = f"videos/{HEAD}"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (f"{HEADS}/chunk_index", "../../x"),
+        (f"{HEADS}/chunk_index", None),
+        (f"{HEADS}/chunk_index", 0.5),
+        (f"{HEADS}/file_index", ()),
+        (f"{HEADS}/file_index", -1),
+        (f"{HEADS}/from_timestamp", float("nan")),
+        (f"{HEADS}/from_timestamp", float("inf")),
+        (f"{HEADS}/from_timestamp", -5.0),
+        (f"{HEADS}/to_timestamp", "x"),
+        ("data/file_index", "../x"),
+        ("episode_index", ()),
+        ("dataset_from_index", ()),
+        ("dataset_to_index", None),
+        ("dataset_to_index", "x"),
+    ],
+)
+def test_episodes_without_the_numbers_that_are_used_are_refused(toy, column, value):
+    (file,) = (toy / "reach" / "meta" / "episodes").rglob("*.parquet")
+    table = pq.read_table(file)
+    other = table.drop_columns([column])
+    if value != ():
+        other = other.append_column(column, pa.array([value] * len(table)))
+    pq.write_table(other, file)
+    with pytest.raises(HoldfastError, match=f"need the column '{column}'"):
+        open_source(str(toy / "reach"))
