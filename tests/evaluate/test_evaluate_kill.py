@@ -26,6 +26,8 @@ def start(run):
 
 
 def written(run):
+    if not (run / "trials.sqlite").exists():  # connecting would create it
+        return []
     try:
         return sqlite3.connect(run / "trials.sqlite").execute("SELECT seed FROM trials ORDER BY id").fetchall()
     except sqlite3.OperationalError:  # not made yet

@@ -226,8 +226,10 @@ def test_a_row_that_is_no_trial_is_named_and_stops_nothing(tmp_path, capsys, cha
     path = tmp_path / "trials.sqlite"
     with Trials(path) as file:
         extend(file, TRIAL, replace(TRIAL, seed=5))
+        (trigger,) = file.file.execute("SELECT sql FROM sqlite_schema WHERE name = 'no_update'").fetchone()
         file.file.execute("DROP TRIGGER no_update")
         file.file.execute(f"UPDATE trials SET {change} WHERE id = 2")
+        file.file.execute(trigger)
     with Trials(path) as file:
         assert file.all() == [TRIAL]
         assert file.matrix(("stack_bowls",)).cells == {(1, 2): (62.5,)}

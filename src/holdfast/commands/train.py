@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from holdfast.data.cache.listing import say_size
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
+
+_FIRST_SPEAKS = 10.0  # seconds
 
 EPILOG = """\
 examples:
@@ -53,6 +56,7 @@ def main(argv: list[str]) -> int:
     except HoldfastError:
         if ranks.local == 0:
             raise
+        time.sleep(_FIRST_SPEAKS)  # torchrun ends all ranks when one ends, and only the first says why
         return 2
 
 

@@ -186,7 +186,7 @@ class Sheets(AppendOnlyFile):
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         """Open the file, or create it."""
-        super().__init__(path, _SCHEMA, 2)
+        super().__init__(path, _SCHEMA, 2, ";".join(_SECRET[:-1]))
         self._clock = clock
         self.secret = self._read_secret()
         self._seen = 0

@@ -29,8 +29,15 @@ _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 class AppendOnlyFile:
     """The open file. `explained` turns SQLite's errors into HoldfastErrors; `writing` is one transaction."""
 
-    def __init__(self, path: Path, schema: str, version: int) -> None:
-        """Open the file, and create it if there is none."""
+    def __init__(self, path: Path, schema: str, version: int, added: str = "") -> None:
+        """Open the file, and create it if there is none.
+
+        Args:
+            path: The file.
+            schema: Its tables and triggers.
+            version: Of its form.
+            added: Tables and triggers that are added once the file is there; it may lack them.
+        """
         self._path = path
         with self.explained():
             if self._is_new():
@@ -39,7 +46,7 @@ class AppendOnlyFile:
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
             self.file.row_factory = sqlite3.Row
             self.file.text_factory = _decode
-            self._begin(schema, version)
+            self._begin((schema, f"{schema};{added}"), version)
             self._identity = self._identify()
 
     def __enter__(self) -> Self:
@@ -118,7 +125,7 @@ class AppendOnlyFile:
                 write_bytes(self._path, new.serialize())
             lock.unlink(missing_ok=True)
 
-    def _begin(self, schema: str, version: int) -> None:
+    def _begin(self, schemas: tuple[str, ...], version: int) -> None:
         self.file.execute("PRAGMA trusted_schema = OFF")
         found = int(self.file.execute("PRAGMA user_version").fetchone()[0])
         if found == 0:
@@ -127,22 +134,25 @@ class AppendOnlyFile:
             raise HoldfastError(
                 f"{self._path} was written by a newer Holdfast (form {found}; this one reads {version}). Update it."
             )
-        self._check_schema(schema)
+        self._check_schema(schemas)
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
         self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
 
-    def _check_schema(self, schema: str) -> None:
-        with closing(sqlite3.connect(":memory:")) as new:
-            new.executescript(schema)
-            wanted, found = _definitions(new), _definitions(self.file)
-        if found != wanted:
-            kind, name, _ = min(found ^ wanted)
-            problem = (
-                "was changed or added by another program" if (kind, name) in {f[:2] for f in found} else "is missing"
-            )
-            raise self._damaged(f"its {kind} {name!r} {problem}")
+    def _check_schema(self, schemas: tuple[str, ...]) -> None:
+        found = _definitions(self.file)
+        for schema in schemas:
+            with closing(sqlite3.connect(":memory:")) as new:
+                new.executescript(schema)
+                wanted = _definitions(new)
+            if found == wanted:
+                return
+        kind, name, _ = min(found ^ wanted)
+        there = (kind, name) in {definition[:2] for definition in found}
+        raise self._damaged(
+            f"its {kind} {name!r} {'was changed or added by another program' if there else 'is missing'}"
+        )
 
     def _damaged(self, what: str) -> HoldfastError:
         name = self._path.name
