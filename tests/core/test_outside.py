@@ -1,8 +1,11 @@
 """Text from outside becomes plain values, or one line that names the file and the place."""
 
+import os
+
 import pytest
 
 from holdfast.core import outside
+from holdfast.core.checked_folder import file_hash
 from holdfast.core.errors import HoldfastError
 
 JSON = {
@@ -86,6 +89,22 @@ def test_bytes_that_are_no_text_are_refused(content, says, tmp_path):
 def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     for name, says in ((".", "is a folder"), ("none", "No such file"), ("x" * 300, "name too long"), ("a\0", "null")):
         refused(lambda file=tmp_path / name: outside.read_text(file), says)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        refused(lambda file=tmp_path / name: outside.read_text(file), "not a regular file")
+        with pytest.raises(HoldfastError, match="not a regular file"):
+            file_hash(tmp_path / name)
+
+
+def test_a_link_to_a_file_is_read(tmp_path):
+    (tmp_path / "a").write_text("abc")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert outside.read_text(tmp_path / "link") == "abc"
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path):

@@ -126,7 +126,7 @@ def _steps(folder: Path) -> list[Path]:
 
 def file_hash(path: Path) -> str:
     """SHA-256 of a file."""
-    with path.open("rb") as file:
+    with outside.open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

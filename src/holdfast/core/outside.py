@@ -12,7 +12,9 @@ import csv
 import io
 import json
 import math
+import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,15 +42,23 @@ _TOML = re.compile(
 def read_text(file: Path, largest: int = LARGEST) -> str:
     """The text of a UTF-8 file; a byte order mark is dropped."""
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             content = stream.read(largest + 1)
-    except IsADirectoryError:
-        raise _unreadable(file, "it is a folder") from None
     except OSError as error:
         raise _unreadable(file, error.strerror or str(error)) from None
     except ValueError as error:  # a name that no file can have
         raise _unreadable(file, str(error)) from None
     return decode(content, file, largest)
+
+
+def open_file(file: Path) -> io.BufferedReader:
+    """Open a regular file for reading. Anything else is refused: a pipe that nobody writes to would block for ever."""
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise _unreadable(file, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
+    return os.fdopen(handle, "rb")
 
 
 def decode(content: bytes, what: object, largest: int = LARGEST) -> str:
