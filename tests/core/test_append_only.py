@@ -1,6 +1,7 @@
 """Append-only files: a damaged one is never taken for new, and a row that cannot be used stops nothing."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -79,6 +80,25 @@ def test_the_log_of_a_lost_file_is_kept(tmp_path):
 def test_a_database_without_tables_is_not_filled(tmp_path):
     sqlite3.connect(tmp_path / "notes.sqlite").execute("PRAGMA journal_mode = WAL")
     with pytest.raises(HoldfastError, match="no tables"):
+        Notes(tmp_path / "notes.sqlite")
+
+
+HOSTILE = {
+    "trigger": "CREATE TRIGGER z AFTER INSERT ON notes BEGIN SELECT 1; END",
+    "changed trigger": "DROP TRIGGER no_delete; CREATE TRIGGER no_delete AFTER INSERT ON notes BEGIN SELECT 1; END",
+    "missing table": "DROP TABLE notes",
+    "view": "DROP TABLE notes; CREATE VIEW notes AS "
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, x AS note FROM c",
+    "table": "CREATE TABLE other (id)",
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE)
+def test_a_file_with_another_schema_is_refused(tmp_path, change):
+    write(tmp_path / "notes.sqlite", 1)
+    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as file:
+        file.executescript(HOSTILE[change])
+    with pytest.raises(HoldfastError, match=r"damaged: its (trigger|view|table) '\w+' (was added|is missing)"):
         Notes(tmp_path / "notes.sqlite")
 
 

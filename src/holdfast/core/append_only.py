@@ -2,7 +2,8 @@
 
 It is in WAL mode with synchronous=FULL: once a write has returned, the row survives a kill and a power cut, and several
 processes may write. The schema's triggers refuse UPDATE and DELETE from any program. A new file is put in place with
-its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new.
+its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new. So is a file that
+has tables, indexes, triggers or views which are not ours: they could drop rows unseen.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class AppendOnlyFile:
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
             self.file.row_factory = sqlite3.Row
             self.file.text_factory = _decode
-            self._begin(version)
+            self._begin(schema, version)
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +104,8 @@ class AppendOnlyFile:
                 write_bytes(self._path, new.serialize())
             lock.unlink(missing_ok=True)
 
-    def _begin(self, version: int) -> None:
+    def _begin(self, schema: str, version: int) -> None:
+        self.file.execute("PRAGMA trusted_schema = OFF")
         found = int(self.file.execute("PRAGMA user_version").fetchone()[0])
         if found == 0:
             raise self._damaged("it has no tables")
@@ -111,10 +113,21 @@ class AppendOnlyFile:
             raise HoldfastError(
                 f"{self._path} was written by a newer Holdfast (form {found}; this one reads {version}). Update it."
             )
+        self._check_schema(schema)
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
         self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
+
+    def _check_schema(self, schema: str) -> None:
+        with closing(sqlite3.connect(":memory:")) as new:
+            new.executescript(schema)
+            wanted, found = _definitions(new), _definitions(self.file)
+        for kind, name, _ in sorted(found - wanted):
+            raise self._damaged(f"its {kind} {name!r} was added or changed by another program")
+        for kind, name, _ in sorted(wanted - found):
+            if kind != "trigger":  # our triggers stop other programs only
+                raise self._damaged(f"its {kind} {name!r} is missing")
 
     def _damaged(self, what: str) -> HoldfastError:
         name = self._path.name
@@ -122,6 +135,12 @@ class AppendOnlyFile:
             f"{self._path} is damaged: {what}. Restore it from a backup. To start over, move it away together with "
             f"{name}-wal and {name}-shm; `sqlite3 {name} .recover` may find rows in them."
         )
+
+
+def _definitions(file: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """Kind, name and SQL of every table, index, trigger and view of a database."""
+    rows = file.execute("SELECT type, name, sql FROM sqlite_schema")
+    return {(str(kind), str(name), " ".join(str(sql).split())) for kind, name, sql in rows}
 
 
 def _decode(text: bytes) -> str:
