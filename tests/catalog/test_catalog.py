@@ -274,6 +274,12 @@ def test_a_task_need_not_name_the_arm_of_a_robot_that_has_but_one(tmp_path):
     assert catalog.load_stream(write(tmp_path, with_robot)).tasks[0].task.arms == ("panda",)
 
 
+def test_a_stream_of_too_many_tasks_is_refused_at_once(tmp_path):
+    path = write(tmp_path, 'name = "kitchen"\n' + "[[task]]\n" * 1001)
+    with pytest.raises(HoldfastError, match=r"lists 1001 tasks. Use at most 1000\.$"):
+        catalog.load_stream(path)
+
+
 def test_missing_file_lists_the_catalog():
     with pytest.raises(HoldfastError, match=r"(?s)'single_arms'.*Did you mean 'single_arm'.*heterogeneous.*TOML file"):
         catalog.load_stream("single_arms")

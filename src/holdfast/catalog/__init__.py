@@ -18,6 +18,7 @@ from holdfast.core.records import Mapping, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
 _PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task about its dataset and mapping
+_MOST_TASKS = 1000  # of a stream
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -94,6 +95,8 @@ def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: s
     entries = table.get("task", [])
     if not isinstance(entries, list) or not entries:
         raise HoldfastError(f"{where} lists no task. Add a table [[task]] with a name and a dataset for each.")
+    if len(entries) > _MOST_TASKS:
+        raise HoldfastError(f"{where} lists {len(entries)} tasks. Use at most {_MOST_TASKS}.")
     built = tuple(
         _stream_task(e, folder, data_root, embodiment, f"{where}: task {n}") for n, e in enumerate(entries, 1)
     )
