@@ -86,7 +86,7 @@ def test_a_database_without_tables_is_not_filled(tmp_path):
 HOSTILE = {
     "trigger": "CREATE TRIGGER z AFTER INSERT ON notes BEGIN SELECT 1; END",
     "changed trigger": "DROP TRIGGER no_delete; CREATE TRIGGER no_delete AFTER INSERT ON notes BEGIN SELECT 1; END",
-    "missing trigger": "DROP TRIGGER no_delete",
+    "missing table": "DROP TABLE notes",
     "view": "DROP TABLE notes; CREATE VIEW notes AS "
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id, x AS note FROM c",
     "table": "CREATE TABLE other (id)",
@@ -98,7 +98,7 @@ def test_a_file_with_another_schema_is_refused(tmp_path, change):
     write(tmp_path / "notes.sqlite", 1)
     with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as file:
         file.executescript(HOSTILE[change])
-    with pytest.raises(HoldfastError, match=r"damaged: its (trigger|view|table) '\w+' (was changed|is missing)"):
+    with pytest.raises(HoldfastError, match=r"damaged: its (trigger|view|table) '\w+' (was added|is missing)"):
         Notes(tmp_path / "notes.sqlite")
 
 

@@ -2,8 +2,8 @@
 
 It is in WAL mode with synchronous=FULL: once a write has returned, the row survives a kill and a power cut, and several
 processes may write. The schema's triggers refuse UPDATE and DELETE from any program. A new file is put in place with
-its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new. So is a file whose
-tables, indexes, triggers and views are not exactly ours: others could drop rows unseen.
+its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new. So is a file that
+has tables, indexes, triggers or views which are not ours: they could drop rows unseen.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class AppendOnlyFile:
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
             self.file.row_factory = sqlite3.Row
             self.file.text_factory = _decode
-            self._begin((schema, f"{schema};{added}"), version)
+            self._begin(version)
+            self._check_schema(schema, added)
             self._identity = self._identify()
 
     def __enter__(self) -> Self:
@@ -125,7 +126,7 @@ class AppendOnlyFile:
                 write_bytes(self._path, new.serialize())
             lock.unlink(missing_ok=True)
 
-    def _begin(self, schemas: tuple[str, ...], version: int) -> None:
+    def _begin(self, version: int) -> None:
         self.file.execute("PRAGMA trusted_schema = OFF")
         found = int(self.file.execute("PRAGMA user_version").fetchone()[0])
         if found == 0:
@@ -134,25 +135,18 @@ class AppendOnlyFile:
             raise HoldfastError(
                 f"{self._path} was written by a newer Holdfast (form {found}; this one reads {version}). Update it."
             )
-        self._check_schema(schemas)
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
         self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
 
-    def _check_schema(self, schemas: tuple[str, ...]) -> None:
-        found = _definitions(self.file)
-        for schema in schemas:
-            with closing(sqlite3.connect(":memory:")) as new:
-                new.executescript(schema)
-                wanted = _definitions(new)
-            if found == wanted:
-                return
-        kind, name, _ = min(found ^ wanted)
-        there = (kind, name) in {definition[:2] for definition in found}
-        raise self._damaged(
-            f"its {kind} {name!r} {'was changed or added by another program' if there else 'is missing'}"
-        )
+    def _check_schema(self, schema: str, added: str) -> None:
+        found, needed, known = _definitions(self.file), _defined(schema), _defined(f"{schema};{added}")
+        for kind, name, _ in sorted(found - known):
+            raise self._damaged(f"its {kind} {name!r} was added or changed by another program")
+        for kind, name, _ in sorted(needed - found):
+            if kind != "trigger":  # our triggers stop other programs only
+                raise self._damaged(f"its {kind} {name!r} is missing")
 
     def _damaged(self, what: str) -> HoldfastError:
         name = self._path.name
@@ -160,6 +154,12 @@ class AppendOnlyFile:
             f"{self._path} is damaged: {what}. Restore it from a backup. To start over, move it away together with "
             f"{name}-wal and {name}-shm; `sqlite3 {name} .recover` may find rows in them."
         )
+
+
+def _defined(schema: str) -> set[tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:")) as new:
+        new.executescript(schema)
+        return _definitions(new)
 
 
 def _definitions(file: sqlite3.Connection) -> set[tuple[str, str, str]]:

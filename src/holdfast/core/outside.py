@@ -51,7 +51,7 @@ def read_text(file: Path, largest: int = LARGEST) -> str:
     return decode(content, file, largest)
 
 
-def open_file(file: Path) -> BinaryIO:
+def open_file(file: Path) -> io.BufferedReader:
     """Open a regular file for reading. Anything else is refused: a pipe that nobody writes to would block for ever."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
