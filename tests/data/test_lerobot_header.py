@@ -245,3 +245,10 @@ def test_tables_that_do_not_go_together_are_refused(toy):
     pq.write_table(pa.table(other), file.with_name("file-001.parquet"))
     with pytest.raises(HoldfastError, match=r"file-001.parquet has other columns"):
         open_source(str(toy / "reach"))
+
+
+@pytest.mark.parametrize("rows", [[[0.0] * 13, [0.0] * 15], [[0.0] * 14, None]])
+def test_rows_of_different_lengths_are_refused(toy, rows):
+    change_frames(toy / "reach", "observation.state", rows * 42)
+    with pytest.raises(HoldfastError, match=r"differ in their number of dimensions of observation.state"):
+        open_source(str(toy / "reach"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
@@ -163,6 +164,9 @@ def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_va
     flat = column.flatten() if listed else column
     if not _is_number(flat.type):
         raise HoldfastError(f"The tables of dataset {root} hold {kind} as {key}; it must be numbers or lists of them.")
+    sizes = set(pc.list_value_length(column).unique().to_pylist()) if listed else set()
+    if len(sizes) > 1 or None in sizes:
+        raise HoldfastError(f"The frames of dataset {root} differ in their number of dimensions of {key}.")
     values = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
     declared = info["features"][key]["shape"][0]
     if values.shape[1] != declared:
