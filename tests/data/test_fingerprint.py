@@ -154,3 +154,13 @@ def test_data_that_an_older_version_has_recorded_is_known_again(dataset, mapping
     assert not source.matches("")
     alter(dataset / "meta/tasks.parquet", 30, count=1)
     assert not source.matches(old)
+
+
+def test_damage_is_remembered_when_another_file_grows(dataset):
+    source = open_source(str(dataset))
+    hash_files(dataset, source.files)
+    alter(video(dataset), 150_000)
+    with (dataset / "meta/stats.json").open("a") as file:
+        file.write("\n")
+    found = hash_files(dataset, source.files)
+    assert [dataset / name for name, file in found.items() if file.altered] == [video(dataset)]

@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Mapping
+from holdfast.data.cache.listing import list_caches
 from holdfast.data.lerobot.convert import check_convertible
-from holdfast.data.lerobot.folder import read_info
+from holdfast.data.lerobot.folder import read_cameras, read_info
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.mapping import apply
 
@@ -157,4 +158,97 @@ def test_episodes_without_the_numbers_that_are_used_are_refused(toy, column, val
         other = other.append_column(column, pa.array([value] * len(table)))
     pq.write_table(other, file)
     with pytest.raises(HoldfastError, match=f"need the column '{column}'"):
+        open_source(str(toy / "reach"))
+
+
+def changed(feature=None, **values):
+    content = header()
+    (content["features"][feature] if feature else content).update(values)
+    return content
+
+
+def without(feature, what):
+    content = header()
+    del content["features"][feature][what]
+    return content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[" * 100_000,
+        "[]",
+        '{"features": {}, "a": ' + "1" * 5000 + "}",
+        *(changed(fps=fps) for fps in ("x", True, None, [1], 0, -1, 1e308, float("nan"), float("inf"))),
+        *(changed(total_episodes=count) for count in ("a", -1, 1.5, None, [])),
+        *(changed(total_frames=count) for count in ("a", -1, None)),
+        *(changed("action", shape=shape) for shape in (None, "abc", [], [0], [-1], [1.5], [True], ["a"], [10**9], 3)),
+        *(changed(HEAD, shape=shape) for shape in (None, [], [48], ["a", "b", "c"], [10**9, 10**9, 3])),
+        *(changed(HEAD, names=names) for names in (5, "abc", [["height"], 2, 3])),
+        *(changed(HEAD, dtype=dtype) for dtype in (5, None, [])),
+        changed(HEAD, info="x"),
+        changed(HEAD, video_info=["x"]),
+        changed(features={"action": 5}),
+        without("action", "shape"),
+        without("action", "dtype"),
+        without(HEAD, "dtype"),
+    ],
+)
+def test_a_header_with_other_values_is_refused(tmp_path, content):
+    with pytest.raises(HoldfastError):
+        read_cameras(tmp_path, read(tmp_path, content))
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", '{"codebase_version": "v2.1", "a": ' + "1" * 5000 + "}"])
+def test_so_is_one_to_convert(tmp_path, content):
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta" / "info.json").write_text(content)
+    with pytest.raises(HoldfastError, match=r"info.json"):
+        check_convertible(tmp_path)
+
+
+def test_a_cache_with_a_deep_header_is_listed_as_unknown(tmp_path):
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "cache.json").write_text("[" * 100_000)
+    assert [cache.dataset for cache in list_caches(tmp_path)] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("observation.state", None),
+        ("observation.state", ["a"] * 84),
+        ("observation.state", [["a"] * 14] * 84),
+        ("action", [{"x": 1.0}] * 84),
+        ("action", [[[1.0] * 14]] * 84),
+        ("timestamp", None),
+        ("timestamp", ["a"] * 84),
+        ("timestamp", [None] * 84),
+    ],
+)
+def test_frames_without_the_numbers_that_are_used_are_refused(toy, column, values):
+    change_frames(toy / "reach", column, values)
+    with pytest.raises(HoldfastError, match=column.split(".")[-1]):
+        open_source(str(toy / "reach"))
+
+
+def change_frames(root, column, values):
+    (file,) = (root / "data").rglob("*.parquet")
+    table = pq.read_table(file).drop_columns([column])
+    pq.write_table(table if values is None else table.append_column(column, pa.array(values)), file)
+
+
+def test_tables_that_do_not_go_together_are_refused(toy):
+    (file,) = (toy / "reach" / "data").rglob("*.parquet")
+    other = {"observation.state": [1], "action": ["x"], "timestamp": [1.0], "episode_index": [0]}
+    pq.write_table(pa.table(other), file.with_name("file-001.parquet"))
+    with pytest.raises(HoldfastError, match=r"file-001.parquet has other columns"):
+        open_source(str(toy / "reach"))
+
+
+@pytest.mark.parametrize("rows", [[[0.0] * 13, [0.0] * 15], [[0.0] * 14, None]])
+def test_rows_of_different_lengths_are_refused(toy, rows):
+    change_frames(toy / "reach", "observation.state", rows * 42)
+    with pytest.raises(HoldfastError, match=r"differ in their number of dimensions of observation.state"):
         open_source(str(toy / "reach"))

@@ -160,7 +160,7 @@ def test_without_look_no_file_is_touched(tmp_path, monkeypatch):
     assert found.notes == ()
     assert set(found.episodes.values()) == {None}
     assert [s.steps for s in found.stages] == [4000] + [5000] * 4
-    monkeypatch.setattr(Path, "read_text", explode)
+    monkeypatch.setattr(Path, "open", explode)
     with pytest.raises(AssertionError, match="looked at"):
         make_plan(config, stream, look=True)
 

@@ -141,7 +141,7 @@ CASES = {
     "no dataset folder": (stream(ONE.replace('"reach"\n', '"gone"\n', 2)), "gone"),
     "no later dataset folder": (lambda toy: shutil.rmtree(toy / "sweep") or (), "sweep"),
     "not a dataset": (lambda toy: shutil.rmtree(toy / "reach" / "meta") or (), "not a LeRobot dataset"),
-    "garbage header": (garbage_header, "not readable JSON"),
+    "garbage header": (garbage_header, "not valid JSON"),
     "old version": (info(lambda i: i.update(codebase_version="v2.1")), "holdfast import dataset"),
     "empty dataset": (info(lambda i: i.update(total_episodes=0)), "no episode"),
     "no action": (info(lambda i: i["features"].pop("action")), "no feature 'action'"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.replay.buffer import quota
@@ -164,9 +164,9 @@ def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int |
     if not look:
         return None, 1
     try:
-        info = json.loads(_header(entry).read_text())
+        info = outside.read_json(_header(entry))
         return int(info["total_episodes"]), max(1, int(info["total_frames"]) // max(1, int(info["total_episodes"])))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (HoldfastError, ValueError, KeyError, TypeError):
         return learned.get(entry.task.name, entry.task.demonstrations), 1
 
 

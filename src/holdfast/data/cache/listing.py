@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import Timeout
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import file_lock
 
@@ -64,11 +64,11 @@ def _read_entry(folder: Path) -> CacheEntry:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     used = (folder / HEADER).stat().st_mtime
     try:
-        spec = json.loads((folder / HEADER).read_text())["spec"]
+        spec = outside.read_json(folder / HEADER)["spec"]
         sizes = dict.fromkeys(f"{width}x{height}" for height, width in spec["cameras"].values())
         lines = (folder / JOURNAL).read_text().count("\n") if (folder / JOURNAL).exists() else 0
         whole = lines >= len(spec["blocks"]) * len(spec["cameras"])
         images = f"{len(spec['cameras'])} x {', '.join(sizes)}"
         return CacheEntry(folder.name, spec["dataset"], images, spec["format"], spec["frames"], size, used, whole)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (HoldfastError, ValueError, KeyError, TypeError, AttributeError):
         return CacheEntry(folder.name, "unknown", "", "", 0, size, used, False)

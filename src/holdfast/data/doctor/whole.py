@@ -40,16 +40,16 @@ class Damage:
 
 
 def altered_files(source: Source, expected: Expected) -> Iterator[Finding]:
-    """Hash every file anew, and report other bytes in a dataset whose files all have their old sizes.
+    """Hash every file anew, and report other bytes in files that have their old sizes.
 
     JSON is left out: people do edit it, and 30 becomes 25 without a change of size.
     """
     source = source.raw
     for name, file in hash_files(source.root, source.files, anew=True).items():
         if file.altered and not name.endswith(".json"):
-            detail = f"It has other bytes than when it was first seen on {file.seen}, and no file has another size."
+            detail = f"It has other bytes than when it was first seen on {file.seen}, and the same size."
             advice = (
-                "Editing would change sizes, so this is damage: restore the file from a backup. If you did edit it, "
+                "Editing would change its size, so this is damage: restore the file from a backup. If you did edit it, "
             )
             advice += f"let Holdfast forget what it was: rm {record_file(source.root)}"
             yield Finding("error", source.dataset, "altered-file", name, detail, advice)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import shutil
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.data.lerobot.header import check_header
+from holdfast.data.lerobot.header import check_header, read_header
 
 _OWN_SCRIPT = (
     "LeRobot 0.6.1 installs no converter for it. Write a short script that reads your files and calls "
@@ -33,11 +32,8 @@ def check_convertible(folder: Path) -> None:
             if next(folder.rglob(pattern), None):
                 raise HoldfastError(f"{folder} holds {kind} files. {_OWN_SCRIPT}")
         raise HoldfastError(f"{folder} is not a LeRobot dataset: {header} is missing.")
-    try:
-        info = json.loads(header.read_text())
-        version = str(info.get("codebase_version"))
-    except (ValueError, AttributeError) as error:
-        raise HoldfastError(f"{header} is not readable JSON ({error}).") from None
+    info = read_header(header)
+    version = str(info.get("codebase_version"))
     if version.startswith("v3"):
         raise HoldfastError(f"{folder} already has version {version} and needs no import: use it in a stream.")
     if version != "v2.1":

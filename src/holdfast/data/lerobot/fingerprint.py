@@ -4,8 +4,8 @@ Files are hashed with XXH3-128, which is faster than any disk. It detects accide
 dataset are remembered in one record below the cache folder, and used again while a file's size, times and inode stay
 the same. A record that is damaged or cannot be written costs time and nothing else.
 
-A record also keeps the hashes with which the files were first seen. Editing or recording again changes the size of some
-file, and then all of them count as new. Other bytes in files that all have their old sizes are damage.
+A record also keeps the hashes with which the files were first seen. Editing or recording again changes a file's size,
+and then it counts as new. Other bytes in a file of its old size are damage.
 """
 
 from __future__ import annotations
@@ -74,8 +74,6 @@ def hash_files(root: Path, files: Iterable[Path], *, anew: bool = False) -> dict
         }
         new = {name: stat for name, stat in stats.items() if anew or name not in found}
         found |= {name: _compare(known.get(name), new[name], digest) for name, digest in _read_all(paths, new).items()}
-        if {name: file.size for name, file in known.items()} != {name: file.size for name, file in found.items()}:
-            found = {name: replace(file, first=file.hash, seen=_today()) for name, file in found.items()}
         if found != known:
             remember(found)
     return found
@@ -136,7 +134,7 @@ def _compare(before: FileHash | None, stat: os.stat_result, digest: str) -> File
     """What to remember of a file that was just hashed. `stat` is from before, so that a change meanwhile shows."""
     young = time.time_ns() - max(stat.st_mtime_ns, stat.st_ctime_ns) < RECENT
     now = FileHash(stat.st_size, None if young else _stamp(stat), digest, digest, _today())
-    return replace(now, first=before.first, seen=before.seen) if before else now
+    return replace(now, first=before.first, seen=before.seen) if before and before.size == now.size else now
 
 
 def _today() -> str:

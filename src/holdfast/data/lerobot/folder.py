@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
-from holdfast.data.lerobot.header import PLACES, check_header
+from holdfast.data.lerobot.header import PLACES, check_header, read_header
 
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
@@ -41,14 +41,7 @@ class Camera:
 def read_info(root: Path) -> dict[str, Any]:
     """The header, checked for what training requires."""
     path = root / "meta" / "info.json"
-    try:
-        info = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise HoldfastError(f"{root} is not a LeRobot dataset: {path} is missing.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"{path} is not readable JSON ({error}).") from None
-    if not isinstance(info, dict):
-        raise HoldfastError(f"{path} is not a table, so it is not the header of a LeRobot dataset.")
+    info = read_header(path)
     version = str(info.get("codebase_version", "none"))
     if not version.startswith("v3"):
         raise HoldfastError(
@@ -56,13 +49,13 @@ def read_info(root: Path) -> dict[str, Any]:
             f"`holdfast import dataset {root} --output={root}_v30`, which leaves it as it is."
         )
     check_header(info, path)
-    if not info.get("total_episodes"):
+    if not info["total_episodes"]:
         raise HoldfastError(f"Dataset {root} is empty: it has no episode. Record at least one demonstration.")
     for key in (STATE, ACTION):
         if key not in info["features"]:
             raise HoldfastError(f"Dataset {root} has no feature {key!r}; it has {sorted(info['features'])}.")
-    if not info.get("fps") or info["fps"] <= 0:
-        raise HoldfastError(f"Dataset {root} states {info.get('fps')!r} frames per second.")
+        if not info["features"][key]["shape"]:
+            raise HoldfastError(f"Dataset {root} has feature {key!r} with an empty shape.")
     return info
 
 
@@ -145,13 +138,18 @@ def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
     paths = sorted((root / folder).rglob("*.parquet"))
     if not paths:
         raise HoldfastError(f"Dataset {root} has no table under {folder}/. Was it finalized after recording?")
-    tables = []
+    tables: list[pa.Table] = []
     for path in paths:
         try:
-            tables.append(pq.read_table(path, columns=columns))
+            table = pq.read_table(path, columns=columns)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).split("\n")[0]
             raise HoldfastError(f"{path} is truncated or damaged ({reason}). Restore it or record again.") from None
+        if missing := set(columns or ()).difference(table.column_names):
+            raise HoldfastError(f"{path} has no column {', '.join(sorted(missing))}. Restore it or record again.")
+        if tables and table.schema != tables[0].schema:
+            raise HoldfastError(f"{path} has other columns or types than {paths[0]}. Restore it or record again.")
+        tables.append(table)
     return pa.concat_tables(tables)
 
 
@@ -161,7 +159,14 @@ def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_va
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0)
     # A feature of one number is stored as plain floats, not as lists of one.
-    flat = column.flatten() if pa.types.is_nested(column.type) else column
+    kind = column.type
+    listed = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
+    flat = column.flatten() if listed else column
+    if not _is_number(flat.type):
+        raise HoldfastError(f"The tables of dataset {root} hold {kind} as {key}; it must be numbers or lists of them.")
+    sizes = set(pc.list_value_length(column).unique().to_pylist()) if listed else set()
+    if len(sizes) > 1 or None in sizes:
+        raise HoldfastError(f"The frames of dataset {root} differ in their number of dimensions of {key}.")
     values = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
     declared = info["features"][key]["shape"][0]
     if values.shape[1] != declared:
@@ -175,3 +180,13 @@ def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_va
             f"Run `holdfast doctor {root}` for the list of episodes and how to delete them."
         )
     return values
+
+
+def read_timestamps(root: Path, table: pa.Table) -> np.ndarray:
+    """The second of every frame in its episode."""
+    column = table["timestamp"]
+    if not _is_number(column.type) or column.null_count:
+        raise HoldfastError(
+            f"The tables of dataset {root} hold {column.type} as timestamp; every frame needs a number."
+        )
+    return column.to_numpy()

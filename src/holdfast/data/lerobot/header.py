@@ -6,11 +6,14 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.names import check_length, check_path
 
 # The numbers that name a dataset's files.
 PLACES = {"v3": ("chunk_index", "file_index"), "v2": ("episode_chunk", "episode_index")}
+FASTEST = 1000  # frames per second
+LONGEST = 100_000  # numbers along one side of a feature
 _LARGEST = 2**63 - 1  # of these numbers
 
 
@@ -24,13 +27,53 @@ def check_key(key: str, where: object) -> None:
     check_length(key, f"A feature of {where}")
 
 
+def read_header(path: Path) -> dict[str, Any]:
+    """The header's content, of any version and not checked yet."""
+    if not path.is_file():
+        raise HoldfastError(f"{path.parents[1]} is not a LeRobot dataset: {path} is missing.")
+    info = outside.read_json(path)
+    if not isinstance(info, dict):
+        raise HoldfastError(f"{path} is not a JSON object, so it is not the header of a LeRobot dataset.")
+    return info
+
+
 def check_header(info: dict[str, Any], path: Path) -> None:
     """Refuse a header that does not describe its features and files as LeRobot does."""
     if not isinstance(info.get("features"), dict):
         raise HoldfastError(f"{path} describes no features; it is not the header of a LeRobot dataset.")
-    for key in info["features"]:
+    for key, feature in info["features"].items():
         check_key(key, path)
+        _check_feature(key, feature, path)
+    for what in ("total_episodes", "total_frames"):
+        if type(info.get(what)) is not int or info[what] < 0:
+            raise HoldfastError(f"{path} has {what} {info.get(what)!r}; it must be a whole number from 0 on.")
+    if type(info.get("fps")) not in (int, float) or not 0 < info["fps"] <= FASTEST:
+        raise HoldfastError(
+            f"{path} states {info.get('fps')!r} frames per second; fps must be a number above 0, at most {FASTEST}."
+        )
     _check_templates(info, path)
+
+
+def _check_feature(key: str, feature: Any, path: Path) -> None:
+    """Check a feature's dtype, shape and, of a camera, the names of its sides and its properties."""
+    if not isinstance(feature, dict) or not isinstance(feature.get("dtype"), str):
+        raise HoldfastError(f"{path} has the feature {key} without a dtype, such as 'float32' or 'video'.")
+    shape = feature.get("shape")
+    if not isinstance(shape, list) or not all(type(size) is int and 1 <= size <= LONGEST for size in shape):
+        raise HoldfastError(
+            f"{path} has the feature {key} with shape {str(shape)[:100]}; it must be a list of whole numbers from 1 to "
+            f"{LONGEST}."
+        )
+    if feature["dtype"] not in ("video", "image"):
+        return
+    names = feature.get("names")
+    if names is not None and not (isinstance(names, list | dict) and all(isinstance(name, str) for name in names)):
+        raise HoldfastError(
+            f"{path} has the camera {key} with names {str(names)[:100]}, not ['height', 'width', 'channels']."
+        )
+    for what in ("info", "video_info"):
+        if not isinstance(feature.get(what) or {}, dict):
+            raise HoldfastError(f"{path} has the camera {key} with {what} {str(feature[what])[:100]!r}, not an object.")
 
 
 def _check_templates(info: dict[str, Any], path: Path) -> None:

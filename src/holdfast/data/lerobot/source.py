@@ -30,6 +30,7 @@ from holdfast.data.lerobot.folder import (
     read_info,
     read_names,
     read_tables,
+    read_timestamps,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
             f"Dataset {root} is inconsistent: its episodes end at frame {counted}, its tables at {len(action)}. "
             "Was recording interrupted before finalize()? Record it again or delete the broken episode."
         )
-    timestamps = table["timestamp"].to_numpy()
+    timestamps = read_timestamps(root, table)
     names = _names(root, info)
     source = Source(
         dataset, root, info["fps"], *names, cameras, state, action, timestamps, starts, ends, info, episodes
