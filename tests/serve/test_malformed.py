@@ -126,7 +126,7 @@ def reply(bundle, pilot):
     batcher = loop.create_task(server._batcher.run())
 
     def one(message):
-        return loop.run_until_complete(server._reply(message, 0))
+        return loop.run_until_complete(server._reply(message, 0))[0]
 
     for which in range(2):
         assert isinstance(one(pack(question(which))), bytes)  # what is imported late has been by now
