@@ -17,7 +17,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from holdfast.core.errors import HoldfastError
 
