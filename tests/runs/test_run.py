@@ -76,7 +76,9 @@ def test_a_file_of_a_checkpoint_that_cannot_be_used_is_named(path, name, text, r
         getattr(found, read)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "config: {}", "{", "config: {method: er}\ntasks: [1]", "config: 3\ntasks: 4"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "config: {}", "{", "config: {method: er}\ntasks: [1]", "config: 3\ntasks: 4"]
+)
 def test_settings_that_are_none_are_an_error_of_the_users(path, text):
     (path / "run.yaml").write_text(text)
     with pytest.raises(HoldfastError, match=r"run\.yaml (is not as `holdfast train` writes it|cannot be read)"):
@@ -98,7 +100,9 @@ def test_videos_of_evaluation_are_told_from_rollouts(tmp_path):
     assert not is_evaluation_video("rollouts/0001/video.mp4")
 
 
-@pytest.mark.parametrize(("video", "there"), [("a.mp4", True), ("a.webm", False), ("b.mp4", False), ("../out.mp4", False)])
+@pytest.mark.parametrize(
+    ("video", "there"), [("a.mp4", True), ("a.webm", False), ("b.mp4", False), ("../out.mp4", False)]
+)
 def test_only_videos_inside_the_run_are_found(tmp_path, video, there):
     (tmp_path / "run").mkdir()
     for file in ("out.mp4", "run/a.mp4", "run/a.webm"):

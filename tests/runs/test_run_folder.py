@@ -5,22 +5,22 @@ import sys
 
 import pytest
 import yaml
-
 from toys import candidates
+
+from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
+from holdfast.core.json_records import to_json
+from holdfast.core.records import Stage
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Normalization, Space
 from holdfast.replay.buffer import Buffer
-from holdfast.core import checked_folder as checkpoint
-from holdfast.core.json_records import to_json
 from holdfast.replay.config import ReplayConfig
+from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.settings import FREE
 from holdfast.train.config import LogConfig, TrainConfig
 from holdfast.train.log import MetricsLog
-from holdfast.core.records import Stage
-from holdfast.runs.folder import RunFolder
-from holdfast.core.files import write_text
 
 TASKS = [{"task": {"name": "reach", "arms": ["left"]}, "dataset": "/data/reach"}]
 STAGE = Stage(2, "hang_cup", (1,), 10)
@@ -95,7 +95,7 @@ def test_a_run_begun_before_these_settings_existed_goes_on(run):
     del old["method_options"], old["replay"]["mix"], old["norm"]["widen"], old["optim"]["ema_warmup"]
     run.begin(old, TASKS, None)
     run.begin(settings(), TASKS, None)
-    with pytest.raises(HoldfastError, match="replay.mix was 'step', now 'row'"):
+    with pytest.raises(HoldfastError, match=r"replay\.mix was 'step', now 'row'"):
         run.begin(settings(replay=ReplayConfig(mix="row")), TASKS, None)
 
 

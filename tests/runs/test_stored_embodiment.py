@@ -81,7 +81,9 @@ def forge(file, edit):
     file.write_text(json.dumps({**content, "sha256": hashlib.sha256(body).hexdigest()}))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"embodiment": null}', '{"embodiment": 1, "sha256": 2}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "{}", '{"embodiment": null}', '{"embodiment": 1, "sha256": 2}']
+)
 def test_hostile_text_is_a_clear_error(file, text):
     file.write_text(text)
     with pytest.raises(HoldfastError, match=r"embodiment\.json"):
@@ -100,7 +102,10 @@ def test_an_edited_number_does_not_match_the_hash(file):
         (lambda c: c["dimensions"][2].update(lower="0"), r"dimensions\[2\].lower: input should be a valid number"),
         (lambda c: c["dimensions"][2].update(lower=1e9), "needs finite lower < upper"),
         (lambda c: c["dimensions"][2].update(lower=float("nan")), "needs finite lower < upper"),
-        (lambda c: c["dimensions"][0].update(kind="wheel"), r"dimensions\[0\].kind: input should be 'joint', 'gripper' or"),
+        (
+            lambda c: c["dimensions"][0].update(kind="wheel"),
+            r"dimensions\[0\].kind: input should be 'joint', 'gripper' or",
+        ),
         (lambda c: c["dimensions"][0].pop("name"), r"dimensions\[0\].name is missing"),
         (lambda c: c.update(extra=1), "extra is not known"),
         (lambda c: c.update(dimensions=[]), "needs dimensions of different names"),

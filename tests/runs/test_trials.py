@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.runs.trials import Trials
 from holdfast.core.records import Trial, TrialProtocol
+from holdfast.runs.trials import Trials
 
 TRIAL = Trial(
     task="stack_bowls",

@@ -33,9 +33,9 @@ def settle_embodiment(file: Path, asked: Embodiment | None) -> None:
     if changed:
         more = f" (and {len(changed) - 3} more)" if len(changed) > 3 else ""
         raise HoldfastError(
-            f"{file.parent} was started with another robot: {'; '.join(changed[:3])}{more}. Its normalization and masks "
-            f"follow from the one in {file}. Undo the change in the robot's file (or in the stream's `embodiment`) to "
-            "continue, or use another --output for a new run."
+            f"{file.parent} was started with another robot: {'; '.join(changed[:3])}{more}. Its normalization and "
+            f"masks follow from the one in {file}. Undo the change in the robot's file (or in the stream's "
+            "`embodiment`) to continue, or use another --output for a new run."
         )
 
 

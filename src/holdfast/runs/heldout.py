@@ -23,9 +23,7 @@ def read_scores(file: Path, names: Sequence[str]) -> Matrix:
     content = read_content(file)
     try:
         if content["tasks"] != list(names):
-            raise HoldfastError(
-                f"{file} has the tasks {content['tasks']}, the run has {list(names)}. Evaluate again."
-            )
+            raise HoldfastError(f"{file} has the tasks {content['tasks']}, the run has {list(names)}. Evaluate again.")
         cells = {_cell(key): _scores(scores) for key, scores in content["cells"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HoldfastError(f"{file} cannot be read ({error}). Delete it and evaluate again.") from None
