@@ -283,7 +283,7 @@ def rollouts(file: Path) -> object:
     from holdfast.console.attempts import RunAttempts
     from holdfast.runs.run import read_run
 
-    return RunAttempts(read_run(file.parents[2])).rollouts()
+    return RunAttempts(read_run(file.parents[2]), secret="").rollouts()
 
 
 def imported_csv(file: Path) -> object:

@@ -142,10 +142,11 @@ def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
     for path in paths:
         try:
             table = pq.read_table(path, columns=columns)
-        except (pa.ArrowException, OSError) as error:
+            names = table.column_names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).split("\n")[0]
             raise HoldfastError(f"{path} is truncated or damaged ({reason}). Restore it or record again.") from None
-        if missing := set(columns or ()).difference(table.column_names):
+        if missing := set(columns or ()).difference(names):
             raise HoldfastError(f"{path} has no column {', '.join(sorted(missing))}. Restore it or record again.")
         if tables and table.schema != tables[0].schema:
             raise HoldfastError(f"{path} has other columns or types than {paths[0]}. Restore it or record again.")
