@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from holdfast import catalog
+from holdfast.core import outside
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
@@ -156,11 +157,12 @@ def test_without_look_no_file_is_touched(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         for name in ("read_text", "read_bytes", "open", "is_file", "exists", "stat"):
             patch.setattr(Path, name, explode)
+        patch.setattr(outside, "open_file", explode)
         found = make_plan(config, stream, look=False)
     assert found.notes == ()
     assert set(found.episodes.values()) == {None}
     assert [s.steps for s in found.stages] == [4000] + [5000] * 4
-    monkeypatch.setattr(Path, "open", explode)
+    monkeypatch.setattr(outside, "open_file", explode)
     with pytest.raises(AssertionError, match="looked at"):
         make_plan(config, stream, look=True)
 
