@@ -74,7 +74,7 @@ class RunResults:
 
 def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
     """Read the runs; those that trained tasks alone are the baseline of the others, for FWT."""
-    runs = [_read(path) for path in paths]
+    runs = [read_results(path) for path in paths]
     names = [run.name for run in runs]
     for position, run in enumerate(runs):
         if names.count(run.name) > 1:  # runs of the same name in different folders
@@ -97,7 +97,8 @@ def _with_baseline(run: RunResults, alone: dict[str, tuple[float, ...]]) -> RunR
     return replace(run, matrix=replace(run.matrix, baseline=baseline))
 
 
-def _read(path: Path) -> RunResults:
+def read_results(path: Path) -> RunResults:
+    """Read one run, without a baseline from other runs."""
     run = read_run(path)
     trials: Sequence[Trial] = ()
     matrix, heldout = Matrix(run.names, {}), None

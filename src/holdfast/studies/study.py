@@ -90,11 +90,16 @@ class StudyTrials:
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One run of a study: a name that says how it differs from the others, and its flags of `holdfast train`."""
+    """One run of a study. Its label says how it differs from those with other flags of `holdfast train`."""
 
-    name: str
+    label: str
     flags: Flags
     seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return f"{self.label}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,11 @@ class Study:
                     combinations.append(flags)
         keys = dict.fromkeys(key for flags in combinations for key in flags)
         varied = [k for k in keys if any(flags.get(k) != combinations[0].get(k) for flags in combinations)]
-        names = [_label(flags, varied) for flags in combinations]
+        labels = [_label(flags, varied) for flags in combinations]
         return tuple(
-            StudyRun(f"{name}-{seed}", flags, seed)
+            StudyRun(label, flags, seed)
             for seed in self.seeds
-            for name, flags in zip(names, combinations, strict=True)
+            for label, flags in zip(labels, combinations, strict=True)
         )
 
 
