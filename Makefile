@@ -21,9 +21,9 @@ setup: $(READY)
 
 # The lock decides every version. UV_PYTHON keeps uv from looking for (or downloading) another interpreter. Compiled
 # once, LeRobot and torch start twice as fast in every process of ours.
-$(READY): uv.lock pyproject.toml $(wildcard plugins/*/pyproject.toml) scripts/bootstrap.sh
+$(READY): uv.lock pyproject.toml scripts/bootstrap.sh
 	bash scripts/bootstrap.sh $(VENV)
-	UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON=$(RUN)/python $(RUN)/uv sync --frozen --inexact --all-packages --compile-bytecode
+	UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON=$(RUN)/python $(RUN)/uv sync --frozen --inexact --compile-bytecode
 	@touch $@
 
 check: setup

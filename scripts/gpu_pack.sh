@@ -31,7 +31,7 @@ cat >wheels/activate.sh <<'ACTIVATE'
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Compiled once here: every process that imports LeRobot starts in half the time.
 [ -d "$here/site" ] || { tar -C "$here" -xJf "$here/site.tar.xz" && python3 -m compileall -q -j 0 "$here/site"; }
-export PYTHONPATH=$here/site:$here/../src:$here/../plugins/lerobot_policy_holdfast/src:$here/../plugins/lerobot_env_holdfast/src
+export PYTHONPATH=$here/site:$here/../src:$here/../src/holdfast/lerobot_plugins
 export LD_LIBRARY_PATH=$here/gl/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
 export __EGL_VENDOR_LIBRARY_FILENAMES=$here/gl/nvidia.json MUJOCO_GL=egl HF_HUB_OFFLINE=1
 ACTIVATE

@@ -17,8 +17,8 @@ ROOT = REPOSITORY / "src" / "holdfast"
 # Each entry imports only entries to its left.
 ORDER = [
     "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
-    "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "recipes",
-    "studies", "commands", "cli",
+    "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "lerobot_plugins",
+    "recipes", "studies", "commands", "cli",
 ]  # fmt: skip
 LEROBOT = (
     "data.lerobot",
