@@ -89,6 +89,17 @@ def test_stages_tasks_and_unseen_choose_cells(run, ran):
     assert ran[2:] == [(2, "push_box", 7)]
 
 
+def test_a_task_that_the_arena_does_not_have_is_left_out_unless_it_is_named(run, ran, capsys):
+    file = run / "run.yaml"
+    file.write_text(file.read_text().replace("name: push_box", "name: wipe_table"))
+    (run / "stages" / "02-push_box").rename(run / "stages" / "02-wipe_table")
+    assert evaluate(run, "--trials", 1) == 0
+    assert set(ran) == {(1, "press_button", 0), (2, "press_button", 0)}
+    assert "Left out: wipe_table. The arena 'twin' does not have them" in capsys.readouterr().out
+    assert evaluate(run, "--trials", 1, "--tasks", "wipe_table") == 2
+    assert "'wipe_table' is not a task of the arena 'twin'" in capsys.readouterr().err
+
+
 def test_only_what_is_missing_is_run(run, ran):
     evaluate(run, "--trials", 2)
     before = stored(run)

@@ -24,7 +24,7 @@ Run trials of every task that a run has seen, after every stage, in an arena, us
 same layouts for every checkpoint. Each trial is written to RUN/trials.sqlite as it ends; at the end the matrix of
 scores and AS, BWT and FWT are printed. Killed? Run the same command again: finished trials are kept, and the rest gives
 the same trials as without the interruption. A later --trials 50 adds 30 to the 20 that are there. The method joint has
-one stage; with finetune each stage is tried on its own task only.
+one stage; with finetune each stage is tried on its own task only. Tasks that the arena does not have are left out.
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
@@ -45,7 +45,7 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
-    from holdfast.evaluate.engine import Choice, matrix, plan
+    from holdfast.evaluate.engine import Choice, matrix, plan, untried
     from holdfast.runs.run import read_run
     from holdfast.runs.trials import Trials
 
@@ -56,6 +56,8 @@ def main(argv: list[str]) -> int:
     choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
     if len(run.stages) < run.planned:
         console.print(f"{len(run.stages)} of {run.planned} stages are finished.")
+    if choice.trials and not choice.tasks and (missing := untried(run, choice)):
+        console.print(f"Left out: {', '.join(missing)}. The arena {choice.arena!r} does not have them.")
     if args.heldout:
         _heldout(run, args.heldout, choice, console)
     with Trials(run.trials) as trials:

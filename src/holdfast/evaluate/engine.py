@@ -57,7 +57,8 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     _check_names(run, choice)
     arena = arenas.load(choice.arena)
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
-    wanted = [name for name in run.names if name in choice.tasks or not choice.tasks]
+    left_out = () if choice.tasks else untried(run, choice)
+    wanted = [name for name in run.names if name in (choice.tasks or run.names) and name not in left_out]
     seeds = range(choice.first_seed, choice.first_seed + choice.trials)
     cells: list[Cell] = []
     for stage in stages if choice.trials else ():
@@ -72,6 +73,13 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
             useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
             cells.append(Cell(stage, task, useful, choice.width, scores))
     return cells
+
+
+def untried(run: Run, choice: Choice) -> tuple[str, ...]:
+    """The run's tasks that the arena does not have: they are left out unless they are asked for by name."""
+    known = arenas.load(choice.arena).tasks
+    missing = tuple(name for name in run.names if name not in known)
+    return missing if len(missing) < len(run.names) else ()
 
 
 def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
