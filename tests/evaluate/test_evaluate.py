@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 
 import pytest
-import yaml
 from runs import make_run
 
 from holdfast import catalog
