@@ -134,6 +134,7 @@ def _run(
 def _settle(study: Study, folder: StudyFolder) -> None:
     """Store the study's settings, or check that the folder was started with the same."""
     asked = json.loads(json.dumps(to_json(study)))
+    del asked["claims"]  # may be added and changed at any time: they decide no run
     if not folder.settings.exists():
         write_text(folder.settings, json.dumps(asked, indent=1))
     elif read_content(folder.settings) != asked:

@@ -1,14 +1,14 @@
 """Means over seeds and trials with 95 % intervals, and differences paired by seed and layout.
 
-A figure is a weighted sum of cells for every seed: X_1 ... X_S. Two things vary. Another seed trains another policy;
-another layout is easier or harder, for all seeds and groups alike.
+A figure is a weighted sum of cells for every seed: X_1 ... X_S. Two things vary: another seed trains another policy,
+and another layout is easier or harder, for all seeds and groups alike. Each gives a distance from the mean to the end
+of the interval:
 
     seeds:    t * s / sqrt(S), with s the standard deviation of X_1 ... X_S and t Student's quantile for S - 1
-    layouts:  quantiles of the mean over seeds when layouts are drawn again, the same ones for every cell of a task
+    layouts:  from the quantiles of the mean when layouts are drawn again, the same ones for every cell of a task
 
-The distances to the ends of both are combined as the root of the sum of squares. A bootstrap over two or three seeds
-would give intervals that are far too narrow, so seeds are not resampled; docs/studies.md has the measured coverage.
-With one seed there is only the part of the layouts.
+and the interval ends at the root of the sum of their squares. Resampling two or three seeds would give intervals that
+are far too narrow; docs/studies.md has the measured coverage. With one seed there is only the part of the layouts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class StudyScores:
     """The scores of all cells of a study by layout, and their means when layouts are drawn again."""
 
     def __init__(self, trials: Mapping[Cell, Sequence[Trial]]) -> None:
-        scores = {cell: _by_layout(cell, found) for cell, found in trials.items()}
-        self._scores = {cell: found for cell, found in scores.items() if found}
+        by_layout = {cell: _by_layout(cell, found) for cell, found in trials.items()}
+        self._scores = {cell: scores for cell, scores in by_layout.items() if scores}
         self._all = {cell: frozenset(found) for cell, found in self._scores.items()}
         layouts: dict[str, set[_Layout]] = {}
         for (_, _, task, _), scores in self._scores.items():
@@ -69,14 +69,13 @@ class StudyScores:
 
         Where they share none, as with trials on a real robot, all trials of each count.
         """
-        others = dict(self._whole(less))
-        both = {seed: (*found, *_negative(others[seed])) for seed, found in self._whole(sums) if seed in others}
-        paired = {}
-        for seed, found in both.items():
-            shared: dict[str, frozenset[_Layout]] = {}
-            for _, cell in found:
-                shared[cell[2]] = shared.get(cell[2], self._all[cell]) & self._all[cell]
-            paired[seed] = [(w, cell, shared[cell[2]] or self._all[cell]) for w, cell in found]
+        others, paired = dict(self._whole(less)), {}
+        for seed, found in self._whole(sums):
+            if seed in others and (terms := _subtract(found, others[seed])):
+                shared: dict[str, frozenset[_Layout]] = {}
+                for _, cell in terms:
+                    shared[cell[2]] = shared.get(cell[2], self._all[cell]) & self._all[cell]
+                paired[seed] = [(weight, cell, shared[cell[2]] or self._all[cell]) for weight, cell in terms]
         return self._figure(paired)
 
     def _whole(self, sums: Mapping[int, Sum]) -> list[tuple[int, Sum]]:
@@ -111,17 +110,10 @@ class StudyScores:
 
 def interval(values: np.ndarray, drawn: np.ndarray) -> tuple[float, float]:
     """The 95 % interval of the mean of `values`, one per seed, which are `drawn` (seeds, draws) with other layouts."""
-    seeds, mean, together = len(values), values.mean(), drawn.mean(axis=0)
-    ends = np.quantile(together, (_TAIL, 1 - _TAIL))
-    down, up = max(0.0, mean - ends[0]), max(0.0, ends[1] - mean)
-    if seeds == 1:
-        return float(mean - down), float(mean + up)
-    # Seeds differ by chance of the trials too; that part is in both, so it is taken out of the layouts' part.
-    alone = drawn - values[:, None] - (together - mean)
-    total, chance = together.var(), (alone**2).sum(axis=0).mean() / (seeds - 1) / seeds
-    kept = max(0.0, 1 - chance / total) if total > 0 else 0.0
-    between = student_t(seeds - 1) ** 2 * values.var(ddof=1) / seeds
-    return float(mean - math.sqrt(between + kept * down**2)), float(mean + math.sqrt(between + kept * up**2))
+    seeds, mean = len(values), values.mean()
+    low, high = np.quantile(drawn.mean(axis=0), (_TAIL, 1 - _TAIL))
+    between = student_t(seeds - 1) * values.std(ddof=1) / math.sqrt(seeds) if seeds > 1 else 0.0
+    return float(mean - math.hypot(between, mean - low)), float(mean + math.hypot(between, high - mean))
 
 
 @cache
@@ -160,5 +152,9 @@ def _weights(task: str, layouts: int) -> np.ndarray:
     return np.random.default_rng(crc32(task.encode())).exponential(size=(layouts, DRAWS))
 
 
-def _negative(found: Sum) -> Sum:
-    return tuple((-weight, cell) for weight, cell in found)
+def _subtract(found: Sum, less: Sum) -> Sum:
+    """The difference of two sums; cells that both have alike, as a common baseline, cancel."""
+    weights: dict[Cell, float] = {}
+    for weight, cell in (*found, *((-weight, cell) for weight, cell in less)):
+        weights[cell] = weights.get(cell, 0.0) + weight
+    return tuple((weight, cell) for cell, weight in weights.items() if weight)

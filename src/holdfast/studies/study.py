@@ -112,7 +112,8 @@ class StudyClaim:
     paper: str = ""
 
     def __post_init__(self) -> None:
-        _require(bool(self.text.strip()), "text", "none", "a sentence")
+        _require(bool(self.text.strip()) and self.text.isprintable(), "text", repr(self.text), "one line of text")
+        _require(self.paper.isprintable(), "paper", repr(self.paper), "one line of text")
         if self.metric not in METRICS:
             raise unknown("'metric'", self.metric, METRICS)
 
@@ -154,9 +155,9 @@ class Study:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
         for number, claim in enumerate(self.claims, 1):
-            for side, flags in (("better", claim.better), ("worse", claim.worse)):
-                if flags is not None:
-                    self.pick(flags, f"claim {number}: {side!r}")
+            better = self.pick(claim.better, f"claim {number}: 'better'")
+            if claim.worse is not None and self.pick(claim.worse, f"claim {number}: 'worse'") == better:
+                raise HoldfastError(f"claim {number}: 'better' and 'worse' pick the same group of runs: {better}.")
 
     def groups(self) -> tuple[tuple[str, Flags], ...]:
         """Label and flags of every group of runs that differ only in their seed."""

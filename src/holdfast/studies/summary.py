@@ -47,9 +47,7 @@ def _stream(names: tuple[str, ...], groups: Sequence[RunGroup]) -> Plain:
     return {"tasks": named, "published": published(names)}
 
 
-def _group(
-    study: Study, group: RunGroup, streams: Sequence[tuple[str, ...]], measures: Measures
-) -> Plain:
+def _group(study: Study, group: RunGroup, streams: Sequence[tuple[str, ...]], measures: Measures) -> Plain:
     run = first_run(group)
     varied = varied_flags([flags for _, flags in study.groups()])
     return {
