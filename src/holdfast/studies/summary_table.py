@@ -25,7 +25,7 @@ def _groups(summary: dict[str, Any]) -> Table:
         figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
         table.add_row(Text(group["label"]), *figures, str(len(group["seeds"])), f"{group['trials']:,}")
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
-    table.caption = "95 % intervals over seeds and layouts" + (", with one seed over layouts only" if single else "")
+    table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
     return table
 
 
