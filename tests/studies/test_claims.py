@@ -166,6 +166,22 @@ def test_a_good_claim_is_planned(file, capsys):
     assert "6 runs" in capsys.readouterr().out
 
 
+def test_claims_of_a_study_that_was_started_may_change_and_nothing_else(file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("holdfast.commands.study._carry_out", lambda *arguments: 0)
+    run = ["study", "run", str(file), f"--output={tmp_path}/out"]
+    assert main(run) == 0
+    file.write_text(STUDY.replace("than = 1", "than = 2"))
+    assert main(run) == 0
+    stored = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert [claim["than"] for claim in stored["claims"]] == [2.0]
+    del stored["claims"]  # a folder from before there were claims
+    (tmp_path / "out" / "study.json").write_text(json.dumps(stored))
+    assert main(run) == 0
+    file.write_text(STUDY.replace("trials = 2", "trials = 3"))
+    assert main(run) == 2
+    assert "another version of study 's'" in capsys.readouterr().err
+
+
 def test_shipped_studies_claim_what_the_paper_reports():
     claims = [claim for name in shipped() for claim in load_study(name).claims]
     assert all(claim.paper for claim in claims)

@@ -55,6 +55,14 @@ def test_one_seed_has_an_interval_over_trials_only_and_says_so():
     assert [found["low"], found["high"]] == pytest.approx([np.mean(scores) - half, np.mean(scores) + half], abs=0.15)
 
 
+def test_two_trials_spread_as_two_new_ones_would():
+    """Their weights are uniform; as the spread of n is estimated by n - 1, it is wider by the root of 3."""
+    found = groups(results(study("er", seeds=[1]), lambda f, s, i, j, n: 40 + 20 * n, trials=2, names=NAMES[:1]))["er"]
+    half = (0.975 - 0.5) * 20 * 3**0.5
+    assert found["average_score"]["low"] == pytest.approx(50 - half, abs=0.4)
+    assert found["average_score"]["high"] == pytest.approx(50 + half, abs=0.4)
+
+
 def test_an_interval_over_seeds_is_never_narrower_than_that_over_trials():
     """Three seeds that happen to agree do not make 24 trials certain."""
     several, single = (
