@@ -25,6 +25,7 @@ from holdfast.core.records import Trial
 
 DRAWS = 4000
 _TAIL = 0.025
+_DIGITS = 6  # sums of the same numbers may differ behind them, from machine to machine
 
 type Cell = tuple[str, int, str, int]  # group, seed, task, stage
 type Sum = tuple[tuple[float, Cell], ...]  # weights of cells
@@ -92,7 +93,8 @@ class StudyScores:
         low = high = None
         if min(counts) > 1:
             low, high = interval(values, np.array([sum(weight * drawn for weight, _, drawn in f) for f in means]))
-        return StudyFigure(float(values.mean()), low, high, len(values), sum(counts))
+        rounded = [None if end is None else round(end, _DIGITS) + 0.0 for end in (float(values.mean()), low, high)]
+        return StudyFigure(*rounded, seeds=len(values), trials=sum(counts))
 
     def _mean(self, cell: Cell, layouts: frozenset[_Layout]) -> tuple[float, np.ndarray]:
         """The mean of a cell over some of its layouts, and when these are drawn again."""

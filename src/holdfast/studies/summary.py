@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from holdfast import __version__
@@ -17,28 +17,24 @@ from holdfast.studies.study import METRICS, Study, varied_flags
 
 type Plain = dict[str, Any]
 
-_DIGITS = 6  # sums of the same numbers may differ behind them, from machine to machine
-
 
 def summary(results: StudyResults) -> Plain:
     """All numbers of a study; the same for the same trials, in whatever order they were read."""
     order = [label for label, _ in results.study.groups()]
-    groups = sorted(results.groups, key=lambda group: order.index(group.label))
+    groups = tuple(sorted(results.groups, key=lambda group: order.index(group.label)))
     streams = list(dict.fromkeys(first_run(group).names for group in groups))
-    measures = Measures(results)
-    return _rounded(
-        finite(
-            {
-                "holdfast": __version__,
-                "study": results.study.name,
-                "question": results.study.question,
-                "streams": [_stream(names, groups) for names in streams],
-                "groups": [_group(results.study, group, streams, measures) for group in groups],
-                "differences": _differences(groups, streams, measures),
-                "claims": [_claim(judged) for judged in judge(results.study, measures)],
-            }
-        )
-    )
+    measures = Measures(replace(results, groups=groups))
+    found = {
+        "holdfast": __version__,
+        "study": results.study.name,
+        "question": results.study.question,
+        "streams": [_stream(names, groups) for names in streams],
+        "groups": [_group(results.study, group, streams, measures) for group in groups],
+        "differences": _differences(groups, streams, measures),
+        "claims": [_claim(judged) for judged in judge(results.study, measures)],
+    }
+    plain: Plain = finite(found)
+    return plain
 
 
 def _stream(names: tuple[str, ...], groups: Sequence[RunGroup]) -> Plain:
@@ -130,11 +126,3 @@ def _claim(judged: JudgedClaim) -> Plain:
         "trials": judged.difference.trials,
         "paper": claim.paper,
     }
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_rounded(entry) for entry in value]
-    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value
