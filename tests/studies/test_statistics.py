@@ -73,11 +73,19 @@ def test_an_interval_over_seeds_is_never_narrower_than_that_over_trials():
     assert several["average_score"]["seeds"] == 3
 
 
-def test_scores_end_at_0_and_100():
-    made = results(study("er"), lambda flags, seed, i, j, layout: 100 if seed > 1 else 40)
-    found = groups(made)["er"]
-    assert (found["average_score"]["low"], found["average_score"]["high"]) == (0, 100)
-    assert found["tasks"][0]["final"]["high"] == found["matrix"][0]["cells"][0]["high"] == 100
+def test_intervals_end_where_scores_must():
+    def score(flags, seed, i, j, layout):
+        return (100 if seed > 1 else 40) if flags["method"] == "er" and j == i else 50
+
+    made = summary(results(study("sequential", "er"), score))
+    found = made["groups"][1]
+    assert found["tasks"][0]["after_own"]["high"] == found["matrix"][0]["cells"][0]["high"] == 100
+    assert found["tasks"][0]["after_own"]["low"] == 0
+    assert (found["bwt"]["value"], found["bwt"]["low"]) == (-30, -100)
+    wild = summary(results(study("sequential", "er"), lambda f, s, i, j, n: 100 * (f["method"] == "er") * (s % 2)))
+    assert wild["differences"][0]["average_score"]["high"] == 100
+    assert wild["groups"][1]["average_score"]["low"] == 0
+    assert wild["differences"][0]["average_score"]["low"] < 0
 
 
 def test_values_are_the_means_over_seeds_of_what_each_run_has():

@@ -24,7 +24,7 @@ class Measures:
 
     def figure(self, metric: str, group: RunGroup, stage: int | None = None) -> StudyFigure:
         """A metric of a group after a stage; without one, after the last."""
-        return _in_range(self.scores.figure(self.sums(metric, group, stage)), metric)
+        return self.scores.figure(self.sums(metric, group, stage))
 
     def difference(self, metric: str, group: RunGroup, less: RunGroup) -> StudyFigure:
         """A metric of one group after its last stage minus that of another, paired by seed and layout."""
@@ -43,11 +43,11 @@ class Measures:
 
     def cell(self, group: RunGroup, task: str, stage: int) -> StudyFigure:
         """The mean score of a task after a stage."""
-        return _in_range(self.scores.figure({seed: ((1.0, (group.label, seed, task, stage)),) for seed in group.runs}))
+        return self.scores.figure({seed: ((1.0, (group.label, seed, task, stage)),) for seed in group.runs})
 
     def alone(self, group: RunGroup, task: str) -> StudyFigure:
         """The single-task score that a group's FWT compares with."""
-        return _in_range(self.scores.figure({seed: self._baseline(group, seed, task) for seed in group.runs}))
+        return self.scores.figure({seed: self._baseline(group, seed, task) for seed in group.runs})
 
     def transfer(self, group: RunGroup, task: str) -> StudyFigure:
         """The score of a task after its own stage, less its single-task score."""
@@ -103,10 +103,3 @@ def _mean(*sums: Sum) -> Sum:
 
 def _in_common(one: Flags, other: Flags) -> int:
     return sum(one[key] == other[key] for key in one.keys() & other.keys() if key not in _ELSEWHERE)
-
-
-def _in_range(figure: StudyFigure, metric: str = "average_score") -> StudyFigure:
-    """Scores are from 0 to 100, so the ends of an interval are too."""
-    if metric != "average_score" or figure.low is None or figure.high is None:
-        return figure
-    return StudyFigure(figure.value, max(0.0, figure.low), min(100.0, figure.high), figure.seeds, figure.trials)

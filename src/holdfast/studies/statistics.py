@@ -25,6 +25,7 @@ from holdfast.core.records import Trial
 
 DRAWS = 4000
 _TAIL = 0.025
+_BEST = 100.0  # scores are from 0
 _DIGITS = 6  # sums of the same numbers may differ behind them, from machine to machine
 
 type Cell = tuple[str, int, str, int]  # group, seed, task, stage
@@ -93,6 +94,9 @@ class StudyScores:
         low = high = None
         if min(counts) > 1:
             low, high = interval(values, np.array([sum(weight * drawn for weight, _, drawn in f) for f in means]))
+            weights = [weight for weight, _, _ in means[0]]
+            low = max(low, _BEST * sum(weight for weight in weights if weight < 0))  # no scores could give less
+            high = min(high, _BEST * sum(weight for weight in weights if weight > 0))
         rounded = [None if end is None else round(end, _DIGITS) + 0.0 for end in (float(values.mean()), low, high)]
         return StudyFigure(*rounded, seeds=len(values), trials=sum(counts))
 
