@@ -188,6 +188,11 @@ def test_shipped_studies_claim_what_the_paper_reports():
     assert {claim.metric for claim in claims} == {"average_score", "bwt", "fwt"}
 
 
+def test_a_stored_claim_is_checked_too():
+    with pytest.raises(HoldfastError, match="'than' must be a finite number, got nan"):
+        StudyClaim("a", "bwt", ER, than=float("nan"))
+
+
 def test_an_unclear_pick_names_the_flags():
     with pytest.raises(HoldfastError, match=r"claim 1: 'better' \(steps = 3\) picks no group of runs. There are: er, "):
         study("er", "joint", claims=[StudyClaim("a", "bwt", {"steps": 3})])

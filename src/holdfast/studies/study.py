@@ -36,6 +36,7 @@ worse = { method = "sequential" }
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -114,6 +115,7 @@ class StudyClaim:
     def __post_init__(self) -> None:
         _require(bool(self.text.strip()) and self.text.isprintable(), "text", repr(self.text), "one line of text")
         _require(self.paper.isprintable(), "paper", repr(self.paper), "one line of text")
+        _require(math.isfinite(self.than), "than", self.than, "a finite number")
         if self.metric not in METRICS:
             raise unknown("'metric'", self.metric, METRICS)
 
