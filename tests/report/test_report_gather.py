@@ -110,3 +110,13 @@ def test_the_baseline_may_come_from_several_runs_of_tasks_alone(tmp_path):
         1: alone.matrix.cells[1, 2], 2: other.matrix.cells[2, 2], 3: alone.matrix.cells[2, 2]
     }  # fmt: skip
     assert summarize(run.matrix)[-1].fwt.value is not None
+
+
+def test_the_order_of_the_tasks_that_were_learned_alone_does_not_matter(tmp_path):
+    names = ("stack_bowls", "hang_cup", "press_button")
+    er = write_run(tmp_path / "er", "er", names=names)
+    turned = write_run(tmp_path / "turned", "finetune", names=(*names[::-1], "push_box"))
+    run, alone = gather([er, turned])
+    baseline = {name: alone.matrix.cells[i, 4] for i, name in enumerate(alone.names, 1)}
+    assert run.matrix.baseline == {i: baseline[name] for i, name in enumerate(names, 1)}
+    assert summarize(run.matrix)[-1].fwt.value is not None

@@ -51,6 +51,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     """Return `value` as the type `hint`, after checking that its TOML type matches."""
     if isinstance(hint, UnionType):
         hint = get_args(hint)[0]  # `X | None`: TOML has no null, so a given value is an X
+    if hint is Any:
+        return value
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if not isinstance(value, list):

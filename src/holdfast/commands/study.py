@@ -132,15 +132,16 @@ def _run(
 
 
 def _settle(study: Study, folder: StudyFolder) -> None:
-    """Store the study's settings, or check that the folder was started with the same."""
+    """Store the study's settings, or check that the folder was started with the same; claims may change at any time."""
     asked = json.loads(json.dumps(to_json(study)))
-    if not folder.settings.exists():
-        write_text(folder.settings, json.dumps(asked, indent=1))
-    elif read_content(folder.settings) != asked:
-        raise HoldfastError(
-            f"{folder.root} holds another version of study {study.name!r}. Name another folder with --output, or put "
-            "the study's file back as it was."
-        )
+    if folder.settings.exists():
+        stored = read_content(folder.settings)
+        if not isinstance(stored, dict) or {**stored, "claims": asked["claims"]} != asked:
+            raise HoldfastError(
+                f"{folder.root} holds another version of study {study.name!r}. Name another folder with --output, or "
+                "put the study's file back as it was."
+            )
+    write_text(folder.settings, json.dumps(asked, indent=1))
 
 
 def _carry_out(jobs: Sequence[StudyJob], folder: StudyFolder, args: argparse.Namespace, console: Console) -> int:

@@ -25,12 +25,19 @@ method = ["sequential", "joint"]
 [evaluate]
 trials = 20
 horizon = 8
+
+[[claim]]                     # what the runs should show; better and worse each pick one group of runs
+text = "Replay forgets less than sequential fine-tuning."
+metric = "bwt"
+better = { method = "er", replay.frequency = 0.2 }
+worse = { method = "sequential" }
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
@@ -46,6 +53,8 @@ from holdfast.recipes.recipe import flag_text
 # A flag of `holdfast train` whose value needs no name in a label.
 _PLAIN = ("stream", "method")
 _OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
+
+METRICS = ("average_score", "bwt", "fwt")
 
 type Flags = dict[str, Any]
 
@@ -89,6 +98,29 @@ class StudyTrials:
 
 
 @dataclass(frozen=True)
+class StudyClaim:
+    """What the study should show: `metric` of the runs `better` exceeds that of `worse` by more than `than`.
+
+    `better` and `worse` are flags that pick one group of runs each. Without `worse` the metric itself is meant. `paper`
+    is what the paper reports, in words.
+    """
+
+    text: str
+    metric: str
+    better: dict[str, Any]
+    worse: dict[str, Any] | None = None
+    than: float = 0.0
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        _require(bool(self.text.strip()) and self.text.isprintable(), "text", repr(self.text), "one line of text")
+        _require(self.paper.isprintable(), "paper", repr(self.paper), "one line of text")
+        _require(math.isfinite(self.than), "than", self.than, "a finite number")
+        if self.metric not in METRICS:
+            raise unknown("'metric'", self.metric, METRICS)
+
+
+@dataclass(frozen=True)
 class StudyRun:
     """One run of a study. Its label says how it differs from those with other flags of `holdfast train`."""
 
@@ -114,6 +146,7 @@ class Study:
     grids: tuple[Flags, ...] = ()
     record: StudyRecord | None = None
     evaluate: StudyTrials | None = None
+    claims: tuple[StudyClaim, ...] = ()
 
     def __post_init__(self) -> None:
         _require(bool(self.seeds), "seeds", "none", "at least one")
@@ -123,23 +156,42 @@ class Study:
             for flag in flags:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
+        for number, claim in enumerate(self.claims, 1):
+            better = self.pick(claim.better, f"claim {number}: 'better'")
+            if claim.worse is not None and self.pick(claim.worse, f"claim {number}: 'worse'") == better:
+                raise HoldfastError(f"claim {number}: 'better' and 'worse' pick the same group of runs: {better}.")
 
-    def runs(self) -> tuple[StudyRun, ...]:
-        """All runs, each once, those of the first seed first."""
+    def groups(self) -> tuple[tuple[str, Flags], ...]:
+        """Label and flags of every group of runs that differ only in their seed."""
         combinations: list[Flags] = []
         for grid in self.grids or ({},):
             for values in product(*(value if isinstance(value, list) else [value] for value in grid.values())):
                 flags = {**self.train, **dict(zip(grid, values, strict=True))}
                 if flags not in combinations:
                     combinations.append(flags)
-        keys = dict.fromkeys(key for flags in combinations for key in flags)
-        varied = [k for k in keys if any(flags.get(k) != combinations[0].get(k) for flags in combinations)]
-        labels = [_label(flags, varied) for flags in combinations]
-        return tuple(
-            StudyRun(label, flags, seed)
-            for seed in self.seeds
-            for label, flags in zip(labels, combinations, strict=True)
-        )
+        varied = varied_flags(combinations)
+        return tuple((_label(flags, varied), flags) for flags in combinations)
+
+    def runs(self) -> tuple[StudyRun, ...]:
+        """All runs, each once, those of the first seed first."""
+        return tuple(StudyRun(label, flags, seed) for seed in self.seeds for label, flags in self.groups())
+
+    def pick(self, flags: Flags, where: str = "") -> str:
+        """The label of the one group that has these flags; `where` starts the error if there is none, or several."""
+        groups = self.groups()
+        found = [label for label, own in groups if flags.items() <= own.items()]
+        if len(found) != 1:
+            given = ", ".join(f"{name} = {value!r}" for name, value in flags.items()) or "no flags"
+            many = f"several groups of runs: {', '.join(found)}. Name more flags"
+            none = f"no group of runs. There are: {', '.join(label for label, _ in groups)}"
+            raise HoldfastError(f"{where} ({given}) picks {many if found else none}.")
+        return found[0]
+
+
+def varied_flags(combinations: Sequence[Flags]) -> list[str]:
+    """The flags that differ between combinations."""
+    keys = dict.fromkeys(key for flags in combinations for key in flags)
+    return [k for k in keys if any(flags.get(k) != combinations[0].get(k) for flags in combinations)]
 
 
 def _label(flags: Flags, varied: list[str]) -> str:
@@ -173,7 +225,7 @@ def _folder() -> Iterator[Any]:
 
 def _read(file: Path) -> Study:
     table = reader.read(file)
-    valid = ("name", "question", "arena", "seeds", "record", "train", "grid", "evaluate")
+    valid = ("name", "question", "arena", "seeds", "record", "train", "grid", "evaluate", "claim")
     reader.check_keys(table, valid, str(file))
     for key in ("name", "train"):
         if key not in table:
@@ -194,9 +246,22 @@ def _read(file: Path) -> Study:
             grids=tuple(_flat(grid) for grid in grids),
             record=record,
             evaluate=trials,
+            claims=_claims(table.get("claim", [])),
         )
     except HoldfastError as error:
         raise HoldfastError(f"{file}: {error}") from None
+
+
+def _claims(tables: object) -> tuple[StudyClaim, ...]:
+    if not isinstance(tables, list):
+        raise HoldfastError("'claim' must be tables in double brackets [[claim]].")
+    claims = []
+    for number, table in enumerate(tables, 1):
+        for side in ("better", "worse"):
+            if isinstance(table, dict) and isinstance(table.get(side), dict):
+                table = {**table, side: _flat(table[side])}
+        claims.append(reader.build(StudyClaim, table, f"claim {number}"))
+    return tuple(claims)
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Flags:

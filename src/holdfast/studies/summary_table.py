@@ -1,0 +1,55 @@
+"""A study's summary for the terminal: its groups, and its claims with their verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+_COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not measured": "dim"}
+
+
+def summary_tables(summary: dict[str, Any]) -> Group:
+    """Tables of a study's `summary`: one of its groups and, if it makes claims, one of them."""
+    return Group(_groups(summary), *([_claims(summary)] if summary["claims"] else []))
+
+
+def _groups(summary: dict[str, Any]) -> Table:
+    table = _table(f"{summary['study']}: {summary['question'] or 'no question given'}")
+    table.add_column("runs", overflow="fold")
+    for heading in ("AS", "BWT", "FWT", "seeds", "trials"):
+        table.add_column(heading, justify="right")
+    for group in summary["groups"]:
+        figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
+        table.add_row(Text(group["label"]), *figures, str(len(group["seeds"])), f"{group['trials']:,}")
+    single = any(len(group["seeds"]) == 1 for group in summary["groups"])
+    table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
+    return table
+
+
+def _claims(summary: dict[str, Any]) -> Table:
+    table = _table("Claims")
+    table.add_column("claim", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    for heading in ("difference", "than", "seeds", "trials"):
+        table.add_column(heading, justify="right")
+    for claim in summary["claims"]:
+        verdict, cells = Text(claim["verdict"], _COLOURS[claim["verdict"]]), figure_text(claim["difference"])
+        numbers = f"{claim['than']:g}", str(claim["seeds"]), f"{claim['trials']:,}"
+        table.add_row(Text(claim["text"]), verdict, cells, *numbers)
+    return table
+
+
+def figure_text(figure: dict[str, Any]) -> Text:
+    """A value with its interval, as `97.2 [94.1,99.0]`; empty where it was not measured."""
+    if figure["value"] is None:
+        return Text("")
+    if figure["low"] is None:
+        return Text(f"{figure['value']:.1f}")
+    return Text(f"{figure['value']:.1f} [{figure['low']:.1f},{figure['high']:.1f}]")  # breaks at the space
+
+
+def _table(title: str) -> Table:
+    return Table(title=Text(title), title_justify="left", caption_justify="left")
