@@ -30,6 +30,7 @@ horizon = 8
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -39,13 +40,15 @@ from typing import Any
 
 from holdfast.catalog import reader
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.names import check_name
+from holdfast.core.json_records import from_json
+from holdfast.core.names import check_length, check_name, without_folders
 from holdfast.evaluate.cells import CELLS
 from holdfast.recipes.recipe import flag_text
 
 # A flag of `holdfast train` whose value needs no name in a label.
 _PLAIN = ("stream", "method")
 _OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
+_MOST_RUNS = 1000
 
 type Flags = dict[str, Any]
 
@@ -119,10 +122,15 @@ class Study:
         _require(bool(self.seeds), "seeds", "none", "at least one")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", list(self.seeds), "different")
         _require(min(self.seeds) >= 0, "seeds", list(self.seeds), "at least 0")
+        count = len(self.seeds) * sum(map(_combinations, self.grids or ({},)))
+        _require(count <= _MOST_RUNS, "grid", f"{count:,} runs", f"at most {_MOST_RUNS:,} runs with all seeds")
         for flags in (self.train, *self.grids):
             for flag in flags:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
+        names = [run.name for run in self.runs()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        _require(not twice, "grid", f"two runs {', '.join(twice)}", "such that runs have different names")
 
     def runs(self) -> tuple[StudyRun, ...]:
         """All runs, each once, those of the first seed first."""
@@ -142,14 +150,20 @@ class Study:
         )
 
 
+def _combinations(grid: Flags) -> int:
+    return math.prod(len(value) for value in grid.values() if isinstance(value, list))
+
+
 def _label(flags: Flags, varied: list[str]) -> str:
-    """What differs between the runs, as a folder's name."""
+    """What differs between the runs, as a folder's name: the same on every machine."""
+    flags = without_folders(flags)
     parts = [
         str(flags[key]) if key in _PLAIN else f"{key}={flag_text(flags[key])}"
         for key in sorted(varied, key=lambda key: key not in _PLAIN)
         if key in flags
     ]
     text = "-".join(parts) or str(flags.get("method", "er"))
+    check_length(text, "The name of a run")
     return "".join(c if c.isalnum() or c in "-_=." else "_" for c in text)
 
 
@@ -165,6 +179,13 @@ def load_study(name: str) -> Study:
     if name not in shipped():
         raise unknown("study", name, (*shipped(), "a .toml file"))
     return next(_read(Path(str(file))) for file in _folder() if Path(str(file)).stem == name)
+
+
+def study_from_json(content: Any, what: str) -> Study:
+    """A study that was stored with `to_json`; `what` names the origin of `content` in errors."""
+    study = from_json(Study, content, what)
+    check_name(study.name, what)
+    return study
 
 
 def _folder() -> Iterator[Any]:
