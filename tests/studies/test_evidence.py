@@ -258,7 +258,7 @@ def test_streams_of_one_name_in_two_folders_need_other_names(tmp_path):
     file.write_text(text.format("garage"))
     assert load_study(str(file)).runs()[0].name == "kitchen.toml-sequential-1"
     file.write_text(text.format("kitchen"))
-    with pytest.raises(HoldfastError, match=r"'grid' must be such that runs have different names, got two runs er"):
+    with pytest.raises(HoldfastError, match=r"Two runs of mini would be called 'kitchen.toml-sequential-1'"):
         load_study(str(file))
 
 

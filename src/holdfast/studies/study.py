@@ -124,13 +124,14 @@ class Study:
         _require(min(self.seeds) >= 0, "seeds", list(self.seeds), "at least 0")
         count = len(self.seeds) * sum(map(_combinations, self.grids or ({},)))
         _require(count <= _MOST_RUNS, "grid", f"{count:,} runs", f"at most {_MOST_RUNS:,} runs with all seeds")
+        names = [run.name for run in self.runs()]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise HoldfastError(f"Two runs of {self.name} would be called {twice[0]!r}. Give their files other names.")
         for flags in (self.train, *self.grids):
             for flag in flags:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
-        names = [run.name for run in self.runs()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        _require(not twice, "grid", f"two runs {', '.join(twice)}", "such that runs have different names")
 
     def runs(self) -> tuple[StudyRun, ...]:
         """All runs, each once, those of the first seed first."""
@@ -201,7 +202,8 @@ def _read(file: Path) -> Study:
             raise HoldfastError(f"{file} lacks {key!r}. Needed or allowed: {', '.join(valid)}.")
     check_name(table["name"], str(file))
     grids = table.get("grid", [])
-    if not isinstance(table["train"], dict) or not isinstance(grids, list):
+    tables = [table["train"], *(grids if isinstance(grids, list) else [grids])]
+    if not isinstance(grids, list) or not all(isinstance(flags, dict) for flags in tables):
         raise HoldfastError(f"{file}: 'train' must be a table [train], and 'grid' tables in double brackets [[grid]].")
     record = reader.build(StudyRecord, table["record"], f"{file}: [record]") if "record" in table else None
     trials = reader.build(StudyTrials, table["evaluate"], f"{file}: [evaluate]") if "evaluate" in table else None
