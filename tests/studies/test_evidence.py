@@ -99,14 +99,18 @@ def test_the_report_of_merged_halves_has_the_metrics_of_the_whole_and_needs_no_r
 
 
 def test_of_a_run_in_several_files_the_fuller_parts_are_taken(whole, half, tmp_path, capsys):
-    """One machine has evaluated the first layouts only, another lacks the last stage; layouts overlap."""
+    """One machine has tried the first layouts only, another is in the middle of the last stage; layouts overlap."""
     late = only(whole, tmp_path / "late", FIRST)
     edit_trials(half / "runs/er-1", lambda trial: trial if trial.seed < 2 else None)
     (half / "runs/er-1/heldout.json").unlink()
     edit_trials(late / "runs/er-1", lambda trial: trial if trial.seed > 0 and trial.stage == 1 else None)
-    shutil.rmtree(late / f"runs/er-1/stages/02-{TASKS[1]}")
+    stage = late / f"runs/er-1/stages/02-{TASKS[1]}"
+    shutil.rmtree(stage / "checkpoint")
+    (stage / "metrics.jsonl").write_text("".join((stage / "metrics.jsonl").read_text().splitlines(True)[:5]))
+    edit_trials(late / "runs/sequential-1", lambda trial: trial if trial.stage == 1 else None)
+    shutil.rmtree(late / f"runs/sequential-1/stages/02-{TASKS[1]}")
     last = only(whole, tmp_path / "last", ["er-1"])
-    edit_trials(last / "runs/er-1", lambda trial: trial if trial.stage == 2 and trial.seed == 2 else None)
+    edit_trials(last / "runs/er-1", lambda trial: trial if trial.stage == 2 and trial.seed >= 2 else None)
     files = [pack(folder, tmp_path / f"{folder.name}{SUFFIX}") for folder in (half, late, last)]
     expected = pack(only(whole, tmp_path / "all", FIRST), tmp_path / f"all{SUFFIX}").read_bytes()
     for n, order in enumerate((files, files[::-1], files[1:] + files[:1])):
@@ -209,7 +213,7 @@ def test_a_study_that_was_changed_is_not_packed_with_the_runs_of_before(file, ha
     assert main(["study", "pack", str(file)]) == 0
     assert f"runs/mini/mini{SUFFIX}: " in capsys.readouterr().out
     changed = tmp_path / "mini.toml"
-    changed.write_text(file.read_text().replace("trials = 3", "trials = 4"))
+    changed.write_text(file.read_text().replace("trials = 5", "trials = 4"))
     assert main(["study", "pack", str(changed)]) == 2
     assert "holds another version of study 'mini'" in capsys.readouterr().err
 

@@ -63,12 +63,10 @@ class RunEvidence:
 
     def __post_init__(self) -> None:
         place = {name: number for number, name in enumerate(self.names)}
-        ordered = {
-            "stages": sorted(self.stages, key=lambda stage: stage.number),
-            "range_checks": sorted(self.range_checks, key=lambda check: (check.stage, place.get(check.task, -1))),
-            "trials": sorted(self.trials, key=lambda trial: (place.get(trial.task, -1), *identity(trial)[1:])),
-        }
-        for name, values in ordered.items():
+        stages = sorted(self.stages, key=lambda stage: stage.number)
+        checks = sorted(self.range_checks, key=lambda check: (check.stage, place.get(check.task, -1)))
+        trials = sorted(self.trials, key=lambda trial: (place.get(trial.task, -1), *identity(trial)[1:]))
+        for name, values in (("stages", stages), ("range_checks", checks), ("trials", trials)):
             object.__setattr__(self, name, tuple(values))
 
     @property
