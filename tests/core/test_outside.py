@@ -1,6 +1,8 @@
 """Text from outside becomes plain values, or one line that names the file and the place."""
 
+import gzip
 import os
+import tracemalloc
 
 import pytest
 
@@ -134,3 +136,16 @@ def test_everything_allowed_comes_through(tmp_path):
     (tmp_path / "b.toml").write_text("a = inf")
     assert outside.read_yaml(tmp_path / "b.yaml") == outside.read_toml(tmp_path / "b.toml") == {"a": float("inf")}
     assert outside.parse_csv('a,"b\nc"\r\n1,2', "x") == [["a", "b\nc"], ["1", "2"]]
+
+
+def test_a_gzip_file_is_never_unpacked_beyond_its_limit(tmp_path):
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(b" " * 150_000_000))
+    tracemalloc.start()
+    with pytest.raises(HoldfastError, match="larger than 1 MiB"):
+        outside.read_gzip_text(file, 2**20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50_000_000
+    file.write_bytes(gzip.compress("wörter".encode()))
+    assert outside.read_gzip_text(file, 2**20) == "wörter"

@@ -1,6 +1,7 @@
 """Every reader of files and messages from outside: one line each in `READERS`."""
 
 import contextlib
+import gzip
 import hashlib
 import io
 import json
@@ -190,6 +191,44 @@ def recording_order(file: Path) -> None:
 
     shutil.rmtree(file.parent / "frames", ignore_errors=True)
     Work(RecordingOrder(**samples.ORDER), file.parent, file.parent / "final").begin()
+
+
+def packed_evidence(folder: Path, get: Get) -> Path:
+    from holdfast.studies import Study
+    from holdfast.studies.evidence import gather_evidence
+    from holdfast.studies.evidence_file import SUFFIX, write_evidence
+    from holdfast.studies.jobs import StudyFolder
+
+    shutil.copytree(get("run"), folder / "runs" / "steps=400-42")
+    study = Study("mini", {"stream": "single_arm"}, seeds=(42,), grids=({"steps": [400, 800]},))
+    return write_evidence(gather_evidence(study, StudyFolder(folder)), folder / f"mini{SUFFIX}")
+
+
+def unpacked_evidence(folder: Path, get: Get) -> Path:
+    """The JSON inside a file of evidence; `pack_again` makes evidence of it."""
+    file = packed_evidence(folder, get)
+    file.write_bytes(gzip.decompress(file.read_bytes()))
+    return file
+
+
+def pack_again(file: Path) -> None:
+    file.write_bytes(gzip.compress(file.read_bytes(), compresslevel=1))
+
+
+def evidence(file: Path) -> object:
+    from holdfast.report.gather import with_baselines
+    from holdfast.report.summary import summary
+    from holdfast.studies.evidence_file import read_evidence
+    from holdfast.studies.results import evidence_results
+
+    results = evidence_results(read_evidence(file), file)
+    return summary(with_baselines([run for group in results.groups for run in group.runs.values()]))
+
+
+def study(file: Path) -> object:
+    from holdfast.commands.study_evidence import find_study
+
+    return find_study(str(file if file.suffix == ".toml" else file.parent), None)[0].runs()
 
 
 # --- checkpoints, bundles, deployments
@@ -394,6 +433,10 @@ READERS = [
     Reader("heldout.json", copied("run", "heldout.json"), report(0)),
     Reader("embodiment.json", written("embodiment.json", samples.STORED_ROBOT), stored_robot, seal_robot),
     Reader("frames.json", written("frames.json", {"reach": "jpeg"}), frame_formats),
+    Reader("study.toml", written("study.toml", samples.STUDY), study),
+    Reader("study.json", written("study.json", samples.STORED_STUDY), study),
+    Reader("evidence of a study", packed_evidence, evidence),
+    Reader("evidence of a study, unpacked", unpacked_evidence, evidence, pack_again),
     Reader("norm_stats.json", written("norm_stats.json", samples.NORM_STATS), norm_stats),
     Reader("task1_buffer.json", written("task1_buffer.json", samples.RELEASED_BUFFER), released_buffer),
     Reader("buffer.json", written("buffer.json", samples.BUFFER), buffer),

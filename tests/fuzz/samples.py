@@ -61,6 +61,27 @@ head = "123"
 low = [0.0, -0.5, 0.0]
 high = [0.8, 0.5, 0.9]
 """
+STUDY = """\
+name = "mini"
+question = "Does replay help?"
+seeds = [1, 2]
+[record]
+episodes = 4
+[train]
+stream = "single_arm"
+policy.path = "/base"
+[[grid]]
+method = ["er", "joint"]
+[[grid]]
+replay.frequency = [0.1, 0.5]
+[evaluate]
+trials = 3
+"""
+STORED_STUDY = {
+    "name": "mini", "train": {"stream": "single_arm", "policy.path": "/base"}, "question": "", "arena": "twin",
+    "seeds": [1, 2], "grids": [{"method": ["er", "joint"]}], "record": {"episodes": 4, "size": 96, "seed": None},
+    "evaluate": {"trials": 3, "horizon": None, "first_seed": 0, "cells": "needed"},
+}  # fmt: skip
 RUN = {
     "config": {"method": "er", "seed": 1, "norm": {"limit": 10.0}, "replay": {"mix": "step"}, "method_options": {}},
     "tasks": [{"name": "reach", "arms": ["left"]}],

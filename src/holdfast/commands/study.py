@@ -1,4 +1,4 @@
-"""`holdfast study`: many runs at once: plan, run, status, report."""
+"""`holdfast study`: many runs at once: plan, run, status, report, pack, merge."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.commands.flags import parse
+from holdfast.commands.study_evidence import check_settled, find_study, merge, pack, report, report_evidence
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
-from holdfast.core.json_records import read_content, to_json
+from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
-from holdfast.studies import Study, load_study, shipped
+from holdfast.studies import Study, shipped
+from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
 from holdfast.studies.plan import PlannedRun, make_plan, status
 from holdfast.train.config import TrainConfig
@@ -32,8 +34,10 @@ Carry out a study: many runs with different settings and seeds, recorded, traine
   run       carry it out on Ray, on this machine or a cluster; killed, run it again: nothing is lost or done twice
   status    show how far each run has come
   report    write the page about all runs that have trials
+  pack      write all that a report needs into one small file of evidence: no weights, no pixels
+  merge     join files of evidence of one study, from machines that never met
 
-STUDY is a TOML file or one of: {names}.
+STUDY is a TOML file, the folder of a study that was started, or one of: {names}.
 Stages that several runs have in common are trained once.
 """
 _EXAMPLES = """\
@@ -42,37 +46,54 @@ examples:
   holdfast study run replay-frequency --trainings 4
   holdfast study run my_study.toml --output results/mine --address auto
   holdfast study status replay-frequency
+  holdfast study pack replay-frequency --output half{suffix}
+  holdfast study merge half{suffix} other{suffix} --output whole{suffix}
+  holdfast study report whole{suffix}
 """
 
 
 def main(argv: list[str]) -> int:
     """Run the command."""
     args = _parser().parse_args(argv)
-    study = load_study(args.study)
-    folder = StudyFolder(args.output or Path("runs") / study.name)
+    if args.action == "merge":
+        merge(args.study, args.output)
+    elif args.action == "report" and any(name.endswith(SUFFIX) for name in args.study):
+        report_evidence(args.study, args.output)
+    elif len(args.study) > 1:
+        raise HoldfastError(f"`holdfast study {args.action}` takes one study, got {', '.join(args.study)}.")
+    elif args.action == "pack":
+        pack(*find_study(args.study[0], None), args.output)
+    else:
+        _act(*find_study(args.study[0], args.output), args)
+    return 0
+
+
+def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
+    if args.action == "report":
+        report(study, folder)
+        return
     plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""))
     console = Console(highlight=False)
     if args.action == "plan":
         console.print(_plan_table(study, plan))
     elif args.action == "status":
         console.print(_status_table(study, folder, plan))
-    elif args.action == "report":
-        _report(folder, plan)
     else:
         _run(study, folder, plan, args, console)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="holdfast study",
         description=_HELP.format(names=", ".join(shipped())),
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.format(suffix=SUFFIX),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("action", choices=("plan", "run", "status", "report"))
-    parser.add_argument("study", metavar="STUDY", help="a shipped study's name or a .toml file")
-    parser.add_argument("--output", type=Path, help="the study's folder (runs/NAME)")
+    parser.add_argument("action", choices=("plan", "run", "status", "report", "pack", "merge"))
+    parser.add_argument(
+        "study", metavar="STUDY", nargs="+", help=f"one study; with report and merge also files that end in {SUFFIX}"
+    )
+    parser.add_argument("--output", type=Path, help="the study's folder (runs/NAME); with pack and merge, the file")
     parser.add_argument("--address", help="a Ray cluster to join, or auto (default: start Ray on this machine)")
     parser.add_argument("--trainings", type=int, default=1, help="trainings at a time on each GPU or machine (1)")
     return parser
@@ -106,15 +127,6 @@ def _status_table(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun])
     return table
 
 
-def _report(folder: StudyFolder, plan: Sequence[PlannedRun]) -> None:
-    from holdfast.report.page import write
-
-    runs = [folder.run(one.run.run).root for one in status(folder, plan) if one.trials]
-    if not runs:
-        raise HoldfastError(f"No run in {folder.root} has trials yet. Start it with `holdfast study run`.")
-    print(write(runs, folder.report))
-
-
 def _run(
     study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], args: argparse.Namespace, console: Console
 ) -> None:
@@ -132,16 +144,10 @@ def _run(
 
 
 def _settle(study: Study, folder: StudyFolder) -> None:
-    """Store the study's settings, or check that the folder was started with the same; claims may change at any time."""
-    asked = json.loads(json.dumps(to_json(study)))
+    """Store the study's settings, or check that the folder was started with the same."""
     if folder.settings.exists():
-        stored = read_content(folder.settings)
-        if not isinstance(stored, dict) or {**stored, "claims": asked["claims"]} != asked:
-            raise HoldfastError(
-                f"{folder.root} holds another version of study {study.name!r}. Name another folder with --output, or "
-                "put the study's file back as it was."
-            )
-    write_text(folder.settings, json.dumps(asked, indent=1))
+        check_settled(study, folder)
+    write_text(folder.settings, json.dumps(to_json(study), indent=1))
 
 
 def _carry_out(jobs: Sequence[StudyJob], folder: StudyFolder, args: argparse.Namespace, console: Console) -> int:

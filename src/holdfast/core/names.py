@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from holdfast.core.errors import HoldfastError
 
@@ -40,3 +41,12 @@ def check_path(path: str | Path, what: str, longest: int = LONGEST_NAME) -> None
     size = len(os.fsencode(os.path.abspath(path)))
     if size > LONGEST_PATH:
         raise HoldfastError(f"{what} is too long: {str(path)[:40]!r}... has {size} bytes. Use at most {LONGEST_PATH}.")
+
+
+def without_folders(value: Any) -> Any:
+    """Plain values without folders of this machine: of text that is an absolute path, only the last part stays."""
+    if isinstance(value, dict):
+        return {key: without_folders(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [without_folders(entry) for entry in value]
+    return PurePosixPath(value).name if isinstance(value, str) and value.startswith(("/", "~")) else value

@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import tomllib
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,36 @@ _TOML = re.compile(
 
 def read_text(file: Path, largest: int = LARGEST) -> str:
     """The text of a UTF-8 file; a byte order mark is dropped."""
+    return decode(_read_bytes(file, largest), file, largest)
+
+
+def read_gzip_text(file: Path, largest: int) -> str:
+    """The text of a gzip file with a checksum. No more than `largest` bytes are ever unpacked."""
+    packed = _read_bytes(file, LARGEST)
+    if len(packed) > LARGEST:
+        raise _unreadable(file, f"it is larger than {LARGEST >> 20} MiB")
+    stream = zlib.decompressobj(wbits=31)  # 31: gzip only
+    try:
+        content = stream.decompress(packed, largest + 1)
+    except zlib.error as error:
+        raise _unreadable(file, f"it is not an intact gzip file ({error})") from None
+    text = decode(content, file, largest)
+    if not stream.eof:
+        raise _unreadable(file, "it is cut short")
+    if stream.unused_data:
+        raise _unreadable(file, "something follows its end")
+    return text
+
+
+def _read_bytes(file: Path, largest: int) -> bytes:
+    """The content of a file, and of one that is too large a byte too many."""
     try:
         with open_file(file) as stream:
-            content = stream.read(largest + 1)
+            return stream.read(largest + 1)
     except OSError as error:
         raise _unreadable(file, error.strerror or str(error)) from None
     except ValueError as error:  # a name that no file can have
         raise _unreadable(file, str(error)) from None
-    return decode(content, file, largest)
 
 
 def open_file(file: Path) -> io.BufferedReader:

@@ -73,7 +73,7 @@ class RunResults:
 
 
 def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
-    """Read the runs; those that trained tasks alone are the baseline of the others, for FWT."""
+    """Read the runs, with the baselines that they are to each other, for FWT."""
     runs = [read_results(path) for path in paths]
     names = [run.name for run in runs]
     for position, run in enumerate(runs):
@@ -81,6 +81,11 @@ def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
             runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
     if len({run.path.resolve() for run in runs}) < len(runs):
         raise HoldfastError(f"A run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
+    return with_baselines(runs)
+
+
+def with_baselines(runs: Sequence[RunResults]) -> tuple[RunResults, ...]:
+    """The same runs; the tasks that one of them trained alone are the baseline of those that learned in sequence."""
     alone = {  # by task, because a stream's tasks may have been trained alone in several runs
         run.names[i - 1]: scores
         for run in reversed(runs)
@@ -159,11 +164,11 @@ def _is_row(row: Any) -> bool:
 def _stage(files: StagePaths) -> StageLog:
     kept = files.checkpoint.buffer.tasks if files.checkpoint.buffer_file.exists() else ()
     counts = {task.task: (len(task.episodes), task.total) for task in kept}
-    lines = tuple(line for line in read_lines(files.metrics) if _is_progress(line))
+    lines = tuple(line for line in read_lines(files.metrics) if is_progress(line))
     return StageLog(files.number, files.name, lines, counts)
 
 
-def _is_progress(line: dict[str, Any]) -> bool:
+def is_progress(line: dict[str, Any]) -> bool:
     """Whether the values of a metrics line that the report uses are what they should be."""
     tables = [line.get(name, {}) for name in ("samples", "loss_by_task")]
     numbers = [line.get(name, 0) for name in ("steps", "replay_steps")]

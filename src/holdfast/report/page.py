@@ -38,7 +38,11 @@ _ALWAYS = ("results", "matrices")
 def write(paths: Sequence[Path], output: Path | None = None) -> Path:
     """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path."""
     runs = gather(paths)
-    page = output or RunPaths(runs[0].path).report
+    return write_results(runs, output or RunPaths(runs[0].path).report)
+
+
+def write_results(runs: Sequence[RunResults], page: Path) -> Path:
+    """Write the page of runs that were read already."""
     folder = page.parent / "figures"
     try:
         folder.mkdir(parents=True, exist_ok=True)

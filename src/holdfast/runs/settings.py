@@ -67,11 +67,12 @@ def settle_settings(file: Path, config: dict[str, Any], tasks: list[dict[str, An
     if not file.exists():
         write_text(file, yaml.safe_dump(asked, sort_keys=False))
         return
-    begun = read_settings(file)
-    changed = list(differences({"config": begun.config, "tasks": begun.tasks}, json.loads(json.dumps(asked))))
+    stored = read_settings(file)
+    changed = list(differences({"config": stored.config, "tasks": stored.tasks}, json.loads(json.dumps(asked))))
     if changed:
+        said = "; ".join(f"{name} was {begun!r}, now {now!r}" for name, begun, now in changed[:4])
         raise HoldfastError(
-            f"{file.parent} was started with other settings: {'; '.join(changed[:4])}. "
+            f"{file.parent} was started with other settings: {said}. "
             "Use the same command to continue, or another --output for a new run."
         )
 
@@ -85,8 +86,8 @@ def read_task(table: Any) -> Task:
     return build(Task, content, f"task {table['name']!r}")
 
 
-def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
-    """Describe the differences between two nested structures of plain values, each with its full key."""
+def differences(begun: Any, asked: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The differences between two nested structures of plain values: the full key, and both values."""
     if isinstance(begun, dict) and isinstance(asked, dict):
         for key in [*asked, *(k for k in begun if k not in asked)]:
             full = f"{name}.{key}" if name else str(key)
@@ -95,4 +96,4 @@ def differences(begun: Any, asked: Any, name: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(begun, asked, strict=True), 1):
             yield from differences(one, other, f"{name}[{number}]")
     elif begun != asked:
-        yield f"{name.removeprefix('config.')} was {begun!r}, now {asked!r}"
+        yield name.removeprefix("config."), begun, asked

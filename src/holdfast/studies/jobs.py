@@ -57,9 +57,14 @@ class StudyFolder:
         """The page about all runs."""
         return self.root / "report" / "index.html"
 
+    @property
+    def runs(self) -> Path:
+        """The folders of all runs."""
+        return self.root / "runs"
+
     def run(self, run: StudyRun) -> RunPaths:
         """The files of a run."""
-        return RunPaths(self.root / "runs" / run.name)
+        return RunPaths(self.runs / run.name)
 
     def data(self, study: Study, seed: int) -> Path:
         """The demonstrations of a seed."""
@@ -85,7 +90,7 @@ def make_jobs(study: Study, folder: StudyFolder, processes: int) -> list[StudyJo
         for run in runs:
             command = _evaluation(study, folder, run, processes)
             jobs.append(StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",)))
-        command = ("report", *(str(folder.run(run).root) for run in runs), f"--output={folder.report}")
+        command = ("study", "report", str(folder.root))
         jobs.append(StudyJob("report", "report", command, tuple(job.name for job in jobs if job.kind == "evaluate")))
     return jobs
 

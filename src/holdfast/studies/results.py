@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from holdfast.report.gather import RunResults, read_results
+from holdfast.report.gather import RunResults
+from holdfast.studies.evidence import Evidence, gather_evidence, results_of
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.study import Flags, Study
 
@@ -27,11 +29,16 @@ class StudyResults:
 
 
 def study_results(study: Study, folder: StudyFolder) -> StudyResults:
-    """Read the runs of a study that have trials."""
+    """The results in a study's folder."""
+    return evidence_results(gather_evidence(study, folder), folder.runs)
+
+
+def evidence_results(evidence: Evidence, origin: Path) -> StudyResults:
+    """The results that evidence holds. `origin` is the folder of the runs, or the file that it was read from."""
     groups: dict[str, RunGroup] = {}
-    for run in study.runs():
+    for run in evidence.study.runs():
         group = groups.setdefault(run.label, RunGroup(run.label, run.flags, {}))
-        paths = folder.run(run)
-        if paths.trials.exists():
-            group.runs[run.seed] = read_results(paths.root)
-    return StudyResults(study, tuple(group for group in groups.values() if group.runs))
+        found = evidence.runs.get(run.name)
+        if found and found.trials:
+            group.runs[run.seed] = results_of(run.name, origin / run.name, found)
+    return StudyResults(evidence.study, tuple(group for group in groups.values() if group.runs))

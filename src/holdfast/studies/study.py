@@ -46,13 +46,15 @@ from typing import Any
 
 from holdfast.catalog import reader
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.names import check_name
+from holdfast.core.json_records import from_json
+from holdfast.core.names import LONGEST_FILE, check_length, check_name, without_folders
 from holdfast.evaluate.cells import CELLS
 from holdfast.recipes.recipe import flag_text
 
 # A flag of `holdfast train` whose value needs no name in a label.
 _PLAIN = ("stream", "method")
 _OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
+_MOST_RUNS = 1000
 
 METRICS = ("average_score", "bwt", "fwt")
 
@@ -152,6 +154,12 @@ class Study:
         _require(bool(self.seeds), "seeds", "none", "at least one")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", list(self.seeds), "different")
         _require(min(self.seeds) >= 0, "seeds", list(self.seeds), "at least 0")
+        count = len(self.seeds) * sum(map(_combinations, self.grids or ({},)))
+        _require(count <= _MOST_RUNS, "grid", f"{count:,} runs", f"at most {_MOST_RUNS:,} runs with all seeds")
+        names = [run.name for run in self.runs()]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise HoldfastError(f"Two runs of {self.name} would be called {twice[0]!r}. Give their files other names.")
         for flags in (self.train, *self.grids):
             for flag in flags:
                 if flag in _OWN:
@@ -194,14 +202,20 @@ def varied_flags(combinations: Sequence[Flags]) -> list[str]:
     return [k for k in keys if any(flags.get(k) != combinations[0].get(k) for flags in combinations)]
 
 
+def _combinations(grid: Flags) -> int:
+    return math.prod(len(value) for value in grid.values() if isinstance(value, list))
+
+
 def _label(flags: Flags, varied: list[str]) -> str:
-    """What differs between the runs, as a folder's name."""
+    """What differs between the runs, as a folder's name: the same on every machine."""
+    flags = without_folders(flags)
     parts = [
         str(flags[key]) if key in _PLAIN else f"{key}={flag_text(flags[key])}"
         for key in sorted(varied, key=lambda key: key not in _PLAIN)
         if key in flags
     ]
     text = "-".join(parts) or str(flags.get("method", "er"))
+    check_length(text, "The name of a run", LONGEST_FILE)
     return "".join(c if c.isalnum() or c in "-_=." else "_" for c in text)
 
 
@@ -219,6 +233,13 @@ def load_study(name: str) -> Study:
     return next(_read(Path(str(file))) for file in _folder() if Path(str(file)).stem == name)
 
 
+def study_from_json(content: Any, what: str) -> Study:
+    """A study that was stored with `to_json`; `what` names the origin of `content` in errors."""
+    study = from_json(Study, content, what)
+    check_name(study.name, what)
+    return study
+
+
 def _folder() -> Iterator[Any]:
     yield from (resources.files("holdfast") / "studies" / "shipped").iterdir()
 
@@ -232,7 +253,8 @@ def _read(file: Path) -> Study:
             raise HoldfastError(f"{file} lacks {key!r}. Needed or allowed: {', '.join(valid)}.")
     check_name(table["name"], str(file))
     grids = table.get("grid", [])
-    if not isinstance(table["train"], dict) or not isinstance(grids, list):
+    tables = [table["train"], *(grids if isinstance(grids, list) else [grids])]
+    if not isinstance(grids, list) or not all(isinstance(flags, dict) for flags in tables):
         raise HoldfastError(f"{file}: 'train' must be a table [train], and 'grid' tables in double brackets [[grid]].")
     record = reader.build(StudyRecord, table["record"], f"{file}: [record]") if "record" in table else None
     trials = reader.build(StudyTrials, table["evaluate"], f"{file}: [evaluate]") if "evaluate" in table else None

@@ -1,0 +1,97 @@
+"""`holdfast study report`, `pack` and `merge`: the evidence of a study and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import read_content
+from holdfast.studies import Study, load_study, shipped
+from holdfast.studies.evidence import gather_evidence
+from holdfast.studies.evidence_file import SUFFIX, write_evidence
+from holdfast.studies.jobs import StudyFolder
+from holdfast.studies.merge import merge_files
+from holdfast.studies.results import StudyResults, evidence_results, study_results
+from holdfast.studies.study import study_from_json
+
+
+def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
+    """A study by its name, its TOML file or its folder; and its folder, which `output` may name."""
+    begun = StudyFolder(Path(name))
+    if name.endswith(".toml") or name in shipped():
+        study = load_study(name)
+        return study, StudyFolder(output or Path("runs") / study.name)
+    if not begun.settings.exists():
+        raise unknown("study", name, (*shipped(), "a .toml file", "the folder of a study that was started"))
+    return _settled(begun), StudyFolder(output) if output else begun
+
+
+def check_settled(study: Study, folder: StudyFolder) -> None:
+    """Check that the folder was started with these settings of the study; claims may change at any time."""
+    if replace(_settled(folder), claims=study.claims) != study:
+        raise HoldfastError(
+            f"{folder.root} holds another version of study {study.name!r}. Name another folder, or put the file of the "
+            "study back as it was."
+        )
+
+
+def _settled(folder: StudyFolder) -> Study:
+    return study_from_json(read_content(folder.settings), str(folder.settings))
+
+
+def report(study: Study, folder: StudyFolder) -> None:
+    """Write the page about the runs in a study's folder."""
+    _write(study_results(study, folder), folder, str(folder.root))
+
+
+def report_evidence(names: Sequence[str], output: Path | None) -> None:
+    """Write the page about the runs in files of evidence."""
+    files = _files(names)
+    evidence, _ = merge_files(files)
+    folder = StudyFolder(output or Path("runs") / evidence.study.name)
+    _write(evidence_results(evidence, files[0]), folder, ", ".join(names))
+
+
+def pack(study: Study, folder: StudyFolder, output: Path | None) -> None:
+    """Write the evidence in a study's folder to a file."""
+    if not folder.settings.exists():
+        raise HoldfastError(f"{folder.root} holds no study. Start it with `holdfast study run`, or name its folder.")
+    check_settled(study, folder)
+    evidence = gather_evidence(study, folder)
+    if not evidence.runs:
+        raise HoldfastError(f"No run in {folder.root} has a finished stage yet. Go on with `holdfast study run`.")
+    file = write_evidence(evidence, output or folder.root / f"{study.name}{SUFFIX}")
+    print(f"{file}: {_size(file)}, {len(evidence.runs)} of {len(study.runs())} runs")
+
+
+def merge(names: Sequence[str], output: Path | None) -> None:
+    """Join files of evidence."""
+    if output is None:
+        raise HoldfastError(f"`holdfast study merge` needs --output=WHOLE{SUFFIX}, the file to write.")
+    evidence, shared = merge_files(_files(names))
+    file = write_evidence(evidence, output)
+    again = f", {len(shared)} of them in several files" if shared else ""
+    print(f"{file}: {_size(file)}, {len(evidence.runs)} of {len(evidence.study.runs())} runs{again}")
+
+
+def _files(names: Sequence[str]) -> list[Path]:
+    for name in names:
+        if not name.endswith(SUFFIX):
+            raise HoldfastError(f"{name} is not a file of evidence, whose name ends in {SUFFIX}. Make one with `pack`.")
+    return [Path(name) for name in names]
+
+
+def _size(file: Path) -> str:
+    return f"{file.stat().st_size / 1000:,.0f} kB"
+
+
+def _write(results: StudyResults, folder: StudyFolder, origin: str) -> None:
+    from holdfast.report.gather import with_baselines
+    from holdfast.report.page import write_results
+
+    runs = [group.runs[s] for s in results.study.seeds for group in results.groups if s in group.runs]
+    if not runs:
+        raise HoldfastError(f"No run in {origin} has trials yet. Start it with `holdfast study run`.")
+    print(write_results(with_baselines(runs), folder.report))

@@ -1,0 +1,184 @@
+"""The evidence of a study: what its report needs of every run, as plain values without weights, pixels and paths.
+
+The report of a study is always made of its evidence, so it is the same from the study's folder and from files that were
+packed on several machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.json_records import from_json, to_json
+from holdfast.core.names import without_folders
+from holdfast.core.records import Matrix, Task, Trial
+from holdfast.norm.range_check import DimensionRange
+from holdfast.report.gather import RunResults, StageLog, read_results
+from holdfast.runs.paths import RunPaths
+from holdfast.studies.jobs import StudyFolder
+from holdfast.studies.study import Study, study_from_json
+
+MOST_LINES = 100  # of a stage's losses
+_ADDED = ("steps", "replay_steps", "replay_samples", "samples")
+_AVERAGED = ("loss", "extra_loss", "loss_by_task", "loss_by_arm")
+LINE = ("step", *_ADDED, *_AVERAGED)  # what is taken of metrics.jsonl
+
+
+@dataclass(frozen=True)
+class StageEvidence:
+    """What a stage has shown. `weights` is their SHA-256 once it is finished; `lines` are of metrics.jsonl."""
+
+    number: int
+    name: str
+    weights: str
+    lines: tuple[dict[str, Any], ...]
+    kept: dict[str, tuple[int, int]]  # task -> episodes kept after the stage, episodes in total
+
+
+@dataclass(frozen=True)
+class RangeEvidence:
+    """The range check of one task before a stage."""
+
+    stage: int
+    task: str
+    space: str
+    rows: tuple[DimensionRange, ...]
+
+
+@dataclass(frozen=True)
+class RunEvidence:
+    """What a run has shown, in an order that does not depend on when and where its parts were made.
+
+    `trials` are those that count, and their stages, like the cells "task,stage" of `heldout`, are rows of the matrix.
+    """
+
+    config: dict[str, Any]  # of run.yaml
+    tasks: tuple[Task, ...]
+    stages: tuple[StageEvidence, ...]
+    range_checks: tuple[RangeEvidence, ...]
+    heldout: dict[str, tuple[float, ...]] | None
+    trials: tuple[Trial, ...]
+
+    def __post_init__(self) -> None:
+        place = {name: number for number, name in enumerate(self.names)}
+        stages = sorted(self.stages, key=lambda stage: stage.number)
+        checks = sorted(self.range_checks, key=lambda check: (check.stage, place.get(check.task, -1)))
+        trials = sorted(self.trials, key=lambda trial: (place.get(trial.task, -1), *identity(trial)[1:]))
+        for name, values in (("stages", stages), ("range_checks", checks), ("trials", trials)):
+            object.__setattr__(self, name, tuple(values))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' names in order."""
+        return tuple(task.name for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A study and what its runs have shown, by their names."""
+
+    study: Study
+    runs: dict[str, RunEvidence]
+
+
+def identity(trial: Trial) -> tuple[Any, ...]:
+    """What makes two trials the same one: cell, judge, layout and weights; without a layout, operator and time."""
+    layout = (0, trial.seed, "", 0.0) if trial.seed is not None else (1, 0, trial.operator, trial.when)
+    return (trial.task, trial.stage, trial.source, *layout, trial.weights)
+
+
+def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:
+    """Read the evidence from a study's folder. Runs without a finished stage are left out."""
+    runs = {}
+    for run in study.runs():
+        paths = folder.run(run)
+        if paths.trials.exists() or any(stage.checkpoint.exists for stage in paths.stages()):
+            runs[run.name] = _of_run(read_results(paths.root))
+    return Evidence(study_from_json(without_folders(to_json(study)), f"Study {study.name}"), runs)
+
+
+def _of_run(run: RunResults) -> RunEvidence:
+    finished = {stage.number: stage.checkpoint for stage in RunPaths(run.path).stages() if stage.checkpoint.exists}
+    weights = {number: checkpoint.recorded_weights_hash for number, checkpoint in finished.items()}
+    cells = sorted(run.heldout.cells.items()) if run.heldout else []
+    return RunEvidence(
+        config=without_folders(run.config),
+        tasks=run.tasks,
+        stages=tuple(_of_stage(stage, weights.get(stage.number, "")) for stage in run.stages),
+        range_checks=tuple(_of_range_check(check, str(run.path)) for check in run.range_checks),
+        heldout={f"{i},{j}": tuple(map(float, scores)) for (i, j), scores in cells} if run.heldout else None,
+        trials=tuple(replace(trial, run="") for trial in run.trials if trial.score is not None),
+    )
+
+
+def _of_range_check(check: dict[str, Any], what: str) -> RangeEvidence:
+    rows = tuple(from_json(DimensionRange, row, f"{what}: a range check") for row in check["rows"])
+    return RangeEvidence(check["stage"], check["task"], str(check.get("space", "")), rows)
+
+
+def _of_stage(stage: StageLog, weights: str) -> StageEvidence:
+    lines = [{key: line[key] for key in LINE if key in line} for line in stage.lines]
+    return StageEvidence(stage.number, stage.name, weights, thinned(lines), stage.kept)
+
+
+def thinned(lines: Sequence[dict[str, Any]], most: int = MOST_LINES) -> tuple[dict[str, Any], ...]:
+    """At most so many lines: if there are more, every n neighbours become one, with the smallest n that suffices."""
+    size = -(-len(lines) // most)
+    if size <= 1:
+        return tuple(lines)
+    return tuple(_joined(lines[start : start + size]) for start in range(0, len(lines), size))
+
+
+def _joined(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Neighbouring lines as one: counts are added, losses averaged over the steps, the step is that of the last."""
+    steps = [line.get("steps") or 1 for line in lines]
+    joined: dict[str, Any] = {"step": lines[-1]["step"]}
+    for key in (*_ADDED, *_AVERAGED):
+        found = [(line[key], weight) for line, weight in zip(lines, steps, strict=True) if key in line]
+        combine = _sum if key in _ADDED else _mean
+        if found and isinstance(found[0][0], dict):
+            names = dict.fromkeys(name for table, _ in found for name in table)
+            joined[key] = {n: combine([(table[n], weight) for table, weight in found if n in table]) for n in names}
+        elif found:
+            joined[key] = combine(found)
+    return joined
+
+
+def _sum(found: Sequence[tuple[float, float]]) -> float:
+    return sum(value for value, _ in found)
+
+
+def _mean(found: Sequence[tuple[float, float]]) -> float:
+    return sum(value * weight for value, weight in found) / sum(weight for _, weight in found)
+
+
+def results_of(name: str, path: Path, run: RunEvidence) -> RunResults:
+    """A run's results as the report reads them; `path` says where they come from."""
+    names = run.names
+    cells: dict[tuple[int, int], list[float]] = {}
+    for trial in run.trials:
+        assert trial.score is not None
+        cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
+    heldout = None
+    if run.heldout is not None:
+        heldout = Matrix(names, {cell_of(key): scores for key, scores in run.heldout.items()})
+    return RunResults(
+        path=path,
+        name=name,
+        method=str(run.config["method"]),
+        tasks=run.tasks,
+        config=run.config,
+        matrix=Matrix(names, {key: tuple(cells[key]) for key in sorted(cells)}),
+        trials=run.trials,
+        heldout=heldout,
+        range_checks=tuple(to_json(check) for check in run.range_checks),
+        stages=tuple(StageLog(stage.number, stage.name, stage.lines, stage.kept) for stage in run.stages),
+    )
+
+
+def cell_of(key: str) -> tuple[int, int]:
+    """Task and stage of a cell's key, both from 1."""
+    task, _, stage = key.partition(",")
+    return int(task), int(stage)
