@@ -46,6 +46,11 @@ def board(task: Task, images: dict[str, np.ndarray], reached: Reached | None, se
     return np.asarray(picture)
 
 
+def without_rubric(picture: np.ndarray) -> np.ndarray:
+    """A picture of `board` without the rubric beside the images."""
+    return picture[:, :-PANEL] if picture.shape[1] > PANEL else picture
+
+
 def _enlarged(image: np.ndarray) -> np.ndarray:
     factor = -(-_LEAST // image.shape[0])
     size = (factor * image.shape[1], factor * image.shape[0])

@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from holdfast.core.errors import HoldfastError
-from holdfast.report.figures import COLOURS, draw
+from holdfast.report.drawing import COLOURS
+from holdfast.report.figures import draw
 from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import finite, summary
 from holdfast.report.videos import BUDGET, clips

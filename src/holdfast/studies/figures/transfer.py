@@ -1,0 +1,78 @@
+"""Transfer of one group: bars of forward transfer per task, and the line of backward transfer over the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from matplotlib.axes import Axes
+
+from holdfast.report.drawing import COLOURS, finish, legend, look_of, slug
+from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, task_panel
+
+_FORWARD, _BACKWARD = look_of(0), look_of(1)
+
+
+def transfer(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
+    """A figure for every group that learned tasks one after another; all of a stream have the same scale."""
+    for stream in streams:
+        rows = [(group, _rows(group)) for group in stream.groups if group.continual]
+        ends = [e for _, found in rows for row in found for e in (row["value"], row["low"], row["high"])]
+        numbers = [float(e) for e in ends if e is not None]
+        for group, found in rows:
+            if found:
+                limits = min(-10.0, *numbers) - 4, max(10.0, *numbers) + 4
+                yield _figure(stream, group, found, limits)
+
+
+def _rows(group: ShownGroup) -> list[Row]:
+    """FWT of every task and BWT after every stage, as far as they were measured."""
+    own: Row = {"group": group.label}
+    # The first task has none: nothing was learned before it.
+    forward = [(n, task["task"], task["fwt"]) for n, task in enumerate(group.numbers["tasks"], 1) if n > 1]
+    backward = [(stage["stage"], "", stage["bwt"]) for stage in group.numbers["stages"]]
+    return [
+        own | {"metric": metric, "stage": stage, "task": task} | figure_columns(figure)
+        for metric, figures in (("fwt", forward), ("bwt", backward))
+        for stage, task, figure in figures
+        if figure["value"] is not None
+    ]
+
+
+def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tuple[float, float]) -> StudyPlot:
+    canvas, axes = task_panel(stream, 1)
+    shown = sum((_bars(axes, rows), _line(axes, rows)))
+    axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
+    axes.set_xlim(0.4, len(stream.numbers["tasks"]) + 0.6)
+    axes.set_ylim(limits)
+    axes.set_ylabel("change of the score")
+    legend(axes, shown + 1)
+    name = f"{stream.prefix}transfer-{slug(group.short)}"
+    return StudyPlot(finish(canvas, name, "transfer", stream.title(group.short)), rows)
+
+
+def _bars(axes: Axes, rows: Sequence[Row]) -> bool:
+    found = [row for row in rows if row["metric"] == "fwt"]
+    if found:
+        x, y = [row["stage"] for row in found], [row["value"] for row in found]
+        axes.bar(x, y, width=0.55, color=_FORWARD["color"], alpha=0.45, label="FWT of task")
+        _whiskers(axes, found, _FORWARD["color"])
+    return bool(found)
+
+
+def _line(axes: Axes, rows: Sequence[Row]) -> bool:
+    found = [row for row in rows if row["metric"] == "bwt"]
+    if found:
+        x, y = [row["stage"] for row in found], [row["value"] for row in found]
+        axes.plot(x, y, label="BWT after it", linewidth=1.8, markersize=4, **_BACKWARD)
+        banded = [row for row in found if row["low"] is not None]
+        low, high = [row["low"] for row in banded], [row["high"] for row in banded]
+        axes.fill_between(
+            [row["stage"] for row in banded], low, high, color=_BACKWARD["color"], alpha=0.14, linewidth=0
+        )
+    return bool(found)
+
+
+def _whiskers(axes: Axes, rows: Sequence[Row], colour: str) -> None:
+    for row in rows:
+        if row["low"] is not None:
+            axes.plot([row["stage"]] * 2, [row["low"], row["high"]], color=colour, linewidth=1)
