@@ -75,6 +75,12 @@ class Drawing:
         (folder / f"{self.name}.svg").write_text(self.svg)
         (folder / f"{self.name}.png").write_bytes(self.png)
 
+    @property
+    def width(self) -> int:
+        """How wide it is on a screen, in pixels of CSS."""
+        found = re.search(r'viewBox="0 0 ([\d.]+) ', self.svg)
+        return round(float(found[1]) * 4 / 3) if found else 0
+
     def inline(self) -> str:
         """The SVG for embedding: no prolog, no clashing ids, colours and font of the page."""
         text = self.svg[self.svg.index("<svg") :]
@@ -115,6 +121,13 @@ def legend(axes: Axes, shown: int) -> None:
         longest = max(len(label) for label in axes.get_legend_handles_labels()[1])
         columns = 2 if longest <= 14 else 1
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, handlelength=2.4)
+
+
+def transfer_limits(axes: Axes) -> None:
+    """Mark no change by a line, and show 10 points on both sides, so that a change of one does not look large."""
+    axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, -10), max(high, 10))
 
 
 def heat(axes: Axes, values: Any, columns: Sequence[str], rows: Sequence[str], form: str) -> None:

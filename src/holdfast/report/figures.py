@@ -11,7 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from holdfast.report.drawing import COLOURS, METRICS, STYLE, Drawing, finish, heat, legend, look_of, panel, slug, unique
+from holdfast.report.drawing import (
+    COLOURS,
+    METRICS,
+    STYLE,
+    Drawing,
+    finish,
+    heat,
+    legend,
+    look_of,
+    panel,
+    slug,
+    transfer_limits,
+    unique,
+)
 from holdfast.report.gather import RunResults
 
 
@@ -41,9 +54,7 @@ def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
         if key == "average_score":
             axes.set_ylim(0, 103)
         else:
-            axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
-            low, high = axes.get_ylim()
-            axes.set_ylim(min(low, -10), max(high, 10))  # so that a change of one point does not look large
+            transfer_limits(axes)
         legend(axes, shown)
         yield finish(canvas, f"trace-{short.lower()}", "traces", f"{short}, {long}")
 

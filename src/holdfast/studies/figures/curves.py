@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from holdfast.report.drawing import COLOURS, METRICS, finish, legend, look_of, panel, slug
+from holdfast.report.drawing import COLOURS, METRICS, finish, legend, look_of, panel, slug, transfer_limits
 from holdfast.studies.figures.labels import STREAM, flag_words, label
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_sweep
@@ -76,7 +76,7 @@ def _figure(stream: ShownStream, found: Sequence[_Curve], flag: str, metric: str
     if metric == "average_score":
         axes.set_ylim(0, 103)
     else:
-        axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
+        transfer_limits(axes)
     legend(axes, len(axes.get_legend_handles_labels()[1]))
     short, long = METRICS[metric]
     axes.set_ylabel(long)
