@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from holdfast import catalog
+from holdfast.arenas.board import PANEL
+from holdfast.core.film import Film
 from holdfast.core.records import Matrix, Trial
 from holdfast.report.gather import RunResults, StageLog
 from holdfast.rubric import score
@@ -19,18 +21,33 @@ GRIDS = (
 
 
 def made_up(folder, train=FLAGS, grids=GRIDS, seeds=(1, 2, 3), trials=20, cells="all", video=None, **more):
-    """The results of a study. `video(path)` writes a video of the first trial of every task after the last stage."""
+    """The results of a study. `video(path)` writes a video of the first trial of every task after the last stage,
+    in the runs of the first seed.
+    """
     study = Study("made-up", dict(train), "How often must old tasks be replayed?", seeds=seeds, grids=grids, **more)
     groups = {}
     for run in study.runs():
         group = groups.setdefault(run.label, RunGroup(run.label, run.flags, {}))
-        group.runs[run.seed] = _results(Path(folder) / run.name, run.flags, run.seed, trials, cells, video)
+        film = video if run.seed == seeds[0] else None
+        group.runs[run.seed] = _results(Path(folder) / run.name, run.flags, run.seed, trials, cells, film)
     return StudyResults(study, tuple(groups.values()))
+
+
+def write_film(path):
+    """Two seconds of a square that moves to the right, with a white rubric beside it, as evaluation films trials."""
+    with Film(path, rate=10) as film:
+        for n in range(20):
+            picture = np.full((360, 480 + PANEL, 3), 255, np.uint8)
+            picture[:, :480] = 40
+            picture[160:200, 20 * n : 20 * n + 40] = 200
+            film.add(picture)
 
 
 def _results(path, flags, seed, trials, cells, video):
     method = flags.get("method", "er")
-    tasks = [entry.task for entry in catalog.load_stream(flags["stream"], data_root=".").tasks]
+    tasks = [
+        entry.task for entry in catalog.load_stream(flags["stream"], data_root=".").only(flags.get("tasks", [])).tasks
+    ]
     frequency = flags.get("replay.frequency", 0.2)
     size, found = len(tasks), []
     for i, j in _cells(method, size, cells):

@@ -85,7 +85,7 @@ class Drawing:
         """The SVG for embedding: no prolog, no clashing ids, colours and font of the page."""
         text = self.svg[self.svg.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # ids of groups; ids that are referenced are hashes
+        text = re.sub(r' id="(?:[A-Za-z0-9.]+_\d+|image[0-9a-f]+)"', "", text)  # of groups and images: not referenced
         for size in ("width", "height"):
             text = re.sub(rf'(<svg[^>]*?) {size}="[^"]*"', r"\1", text, count=1)
         text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.report.drawing import METRICS
+from holdfast.report.drawing import METRICS, Drawing
 from holdfast.report.page import templates
+from holdfast.report.videos import BUDGET
 from holdfast.studies.figures import draw
 from holdfast.studies.figures.plot import ShownStream, StudyPlot, shown_streams
 from holdfast.studies.results import StudyResults
@@ -50,12 +52,9 @@ def write(results: StudyResults, page: Path) -> Path:
 
 
 def render(numbers: dict[str, Any], streams: Sequence[ShownStream], plots: Sequence[StudyPlot]) -> str:
-    """The page as text, with every value escaped."""
-    figures = [
-        {"name": d.name, "section": d.section, "title": d.title, "width": d.width, "svg": d.inline()}
-        for d in (plot.drawing for plot in plots)
-    ]
-    shown = {figure["section"] for figure in figures} | set(_ALWAYS)
+    """The page as text. Jinja escapes every value; only our own drawings, style and script are inserted as they are."""
+    inside = _within(BUDGET, [plot.drawing for plot in plots])
+    shown = {drawing.section for drawing in inside} | set(_ALWAYS)
     return (
         templates(_HERE)
         .get_template("study.html")
@@ -65,7 +64,14 @@ def render(numbers: dict[str, Any], streams: Sequence[ShownStream], plots: Seque
             streams=streams,
             groups={group.numbers["label"]: group for stream in streams for group in stream.groups},
             metrics={metric: short for metric, (short, _) in METRICS.items()},
-            figures=figures,
+            figures=[{"section": d.section, "title": d.title, "width": d.width, "svg": d.inline()} for d in inside],
+            left_out=len(plots) - len(inside),
             study_style=(_HERE / "study.css").read_text(),
         )
     )
+
+
+def _within(budget: int, drawings: Sequence[Drawing]) -> list[Drawing]:
+    """The first drawings up to a number of bytes; strips of pictures, which are large, come last."""
+    sizes = accumulate(len(drawing.svg) for drawing in drawings)
+    return [drawing for drawing, size in zip(drawings, sizes, strict=True) if size <= budget]

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from holdfast.report.drawing import COLOURS, METRICS, finish, look_of, panel
+from holdfast.studies.figures.labels import wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_score
 
@@ -22,12 +23,13 @@ def comparison(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
 
 
 def _figure(stream: ShownStream, groups: Sequence[ShownGroup], metric: str, title: str) -> StudyPlot:
-    canvas, axes = panel(height=0.55 + 0.27 * len(groups))
+    names = [wrapped(group.short, 22) for group in groups]
+    canvas, axes = panel(height=0.7 + 0.27 * len(groups) * max(1 + name.count("\n") for name in names) ** 0.5)
     rows: list[Row] = []
     for place, group in enumerate(groups):
         rows += _rows(stream, group, metric)
         _bar(axes, place, group, metric, published_score(stream, group, metric))
-    axes.set_yticks(range(len(groups)), [group.short for group in groups])
+    axes.set_yticks(range(len(groups)), names)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
@@ -37,8 +39,8 @@ def _figure(stream: ShownStream, groups: Sequence[ShownGroup], metric: str, titl
     else:
         axes.axvline(0, color=COLOURS["muted"], linewidth=0.8)
     axes.set_xlabel(METRICS[metric][1])
-    handles, names = axes.get_legend_handles_labels()
-    unique = dict(zip(names, handles, strict=True))
+    handles, kinds = axes.get_legend_handles_labels()
+    unique = dict(zip(kinds, handles, strict=True))
     axes.legend(unique.values(), unique.keys(), loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2)
     return StudyPlot(
         finish(canvas, f"{stream.prefix}comparison-{METRICS[metric][0].lower()}", "comparison", title), rows

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from holdfast.report.drawing import COLOURS, METRICS, finish, legend, look_of, panel, slug, transfer_limits
-from holdfast.studies.figures.labels import STREAM, flag_words, label
+from holdfast.studies.figures.labels import STREAM, flag_words, label, wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_sweep
 
@@ -95,7 +95,7 @@ def _line(axes: Axes, curve: _Curve, metric: str, look: dict[str, Any]) -> list[
     if not points:
         return []
     x, y = [x for x, _ in points], [figure["value"] for _, figure in points]
-    axes.plot(x, y, label=curve.label, linewidth=1.8, markersize=4, **look)
+    axes.plot(x, y, label=wrapped(curve.label, 40), linewidth=1.8, markersize=4, **look)
     banded = [(x, figure["low"], figure["high"]) for x, figure in points if figure["low"] is not None]
     if banded:
         at, low, high = zip(*banded, strict=True)
@@ -111,7 +111,7 @@ def _references(axes: Axes, stream: ShownStream, found: Sequence[_Curve], metric
         figure = group.numbers[metric]
         if group.numbers["method"] not in methods and figure["value"] is not None:
             look = look_of(len(found) + len(rows)) | {"marker": ""}
-            axes.axhline(figure["value"], label=group.short, linewidth=1.1, **look)
+            axes.axhline(figure["value"], label=wrapped(group.short, 40), linewidth=1.1, **look)
             rows.append(_row(group.short, None, figure))
     return rows
 
@@ -122,4 +122,4 @@ def _axis(axes: Axes, values: Sequence[float], name: str) -> None:
     axes.xaxis.set_major_locator(FixedLocator(values))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.set_xlabel(name)
+    axes.set_xlabel(wrapped(name, 48))

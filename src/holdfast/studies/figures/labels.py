@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -20,6 +21,7 @@ WORDS = {
 }
 STREAM = ("stream", "tasks")  # flags that decide which tasks are learned
 _NEEDS_NO_NAME = ("stream", "method", "norm.strategy", "policy.type", "policy.path")
+_FIRST = ("stream", "method")
 _MOST = 60  # characters of a label
 
 
@@ -46,8 +48,8 @@ def setting_words(flag: str, value: Any) -> str:
 
 def label(settings: dict[str, Any], otherwise: str) -> str:
     """All settings in words, the stream and the method first; `otherwise` if there are none."""
-    first = ("stream", "method")
-    flags = sorted((flag for flag in settings if settings[flag] is not None), key=lambda flag: flag not in first)
+    given = [flag for flag in settings if settings[flag] is not None]
+    flags = sorted(given, key=lambda flag: _FIRST.index(flag) if flag in _FIRST else len(_FIRST))
     text = ", ".join(setting_words(flag, settings[flag]) for flag in flags) or otherwise
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
@@ -60,3 +62,8 @@ def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> lis
         same = sum(text == own or text.startswith(f"{own} (") for text in found)
         found.append(f"{own} ({same + 1})" if same else own)
     return found
+
+
+def wrapped(text: str, width: int, lines: int = 3) -> str:
+    """A text in at most so many lines of so many characters."""
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …", break_on_hyphens=False))

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from holdfast.report.drawing import COLOURS, finish, heat
-from holdfast.studies.figures.plot import FEW, Row, ShownGroup, ShownStream, StudyPlot
+from holdfast.studies.figures.labels import wrapped
+from holdfast.studies.figures.plot import FEW, Row, ShownGroup, ShownStream, StudyPlot, task_titles
 
 _ACROSS = 2  # panels side by side
 
@@ -49,28 +50,35 @@ def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
 
 
 def _panels(stream: ShownStream) -> Iterator[_Panel]:
-    columns = [task["title"] for task in stream.numbers["tasks"]]
+    columns = task_titles(stream)
     rest = [group for group in stream.groups if not group.continual and group.numbers["matrix"]]
     for group in stream.groups:
         matrix = group.numbers["matrix"]
         if group.continual and matrix:
-            yield _Panel(group.label, columns, [r["label"] for r in matrix], [r["cells"] for r in matrix], True)
+            yield _Panel(
+                group.label,
+                columns,
+                [wrapped(r["label"], 20, lines=1) for r in matrix],
+                [r["cells"] for r in matrix],
+                True,
+            )
     if rest:
         cells = [group.numbers["matrix"][-1]["cells"] for group in rest]
-        yield _Panel(stream.title("without stages"), columns, [group.short for group in rest], cells, False)
+        yield _Panel(
+            stream.title("without stages"), columns, [wrapped(group.short, 16, lines=2) for group in rest], cells, False
+        )
 
 
 def _draw(axes: Axes, panel: _Panel, many: bool) -> None:
     values = [[cell and cell["mean"] for cell in row] for row in panel.cells]
-    columns = panel.columns if many else [title.replace(" ", "\n", 1) for title in panel.columns]
-    heat(axes, values, columns, panel.rows, ".0f" if many else ".1f")
-    if many:
+    heat(axes, values, panel.columns, panel.rows, ".0f" if many else ".1f")
+    if len(panel.columns) > FEW:
         axes.tick_params(axis="x", rotation=90)
     for j, row in enumerate(values):
         for i, value in enumerate(row):
             if value is None and (i <= j or not panel.stages):  # learned, but not measured
                 axes.text(i, j, "·", ha="center", va="center", color=COLOURS["muted"])
-    axes.set_title(panel.title, loc="left", fontsize=8, fontweight="bold")
+    axes.set_title(wrapped(panel.title, 8 * len(panel.columns)), loc="left", fontsize=8, fontweight="bold")
     if panel.stages:
         axes.set_ylabel("after stage")
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 
 from holdfast.report.drawing import Drawing, panel
 from holdfast.report.gather import RunResults
-from holdfast.studies.figures.labels import STREAM, label, labels
+from holdfast.studies.figures.labels import STREAM, label, labels, wrapped
 from holdfast.studies.results import RunGroup, StudyResults
 
 FEW = 6  # tasks whose titles fit side by side
@@ -94,13 +94,18 @@ class ShownStream:
         return f"{text}, {self.name}" if self.prefix else text
 
 
+def task_titles(stream: ShownStream) -> list[str]:
+    """The tasks' titles as they fit along an axis: side by side in several lines, or upright in one."""
+    titles = [task["title"] for task in stream.numbers["tasks"]]
+    return [wrapped(title, 9) if len(titles) <= FEW else wrapped(title, 20, lines=1) for title in titles]
+
+
 def task_panel(stream: ShownStream, first: float) -> tuple[Canvas, Axes]:
     """A panel with the tasks along its axis, from `first` on; the titles of many stand upright."""
-    titles = [task["title"] for task in stream.numbers["tasks"]]
+    titles = task_titles(stream)
     few = len(titles) <= FEW
     canvas, axes = panel(height=2.4 if few else 2.9)
-    names = [title.replace(" ", "\n", 1) for title in titles] if few else titles
-    axes.set_xticks([first + n for n in range(len(titles))], names, rotation=0 if few else 90)
+    axes.set_xticks([first + n for n in range(len(titles))], titles, rotation=0 if few else 90)
     return canvas, axes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,16 @@ from holdfast.arenas.board import without_rubric
 from holdfast.core.records import Trial
 from holdfast.report.drawing import finish, slug
 from holdfast.runs.paths import RunPaths, is_evaluation_video
+from holdfast.studies.figures.labels import wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot
 
 _MOST = 7  # pictures of a strip
-_WIDTH = 220  # pixels of a picture
+_WIDTH = 200  # pixels of a picture
 _LARGEST = 4096  # pixels of a side; no camera of ours films larger videos
 _LONGEST = 20_000  # pictures of a video that are looked at
+
+
+type Keyframe = tuple[str, float]  # what happens, and when
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,13 @@ def strips(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
         for number, task in enumerate(stream.numbers["tasks"], 1):
             shown = []
             for attempt in _of_one_layout(_attempts(stream, task["name"])):
-                pictures = _pictures(attempt)
+                pictures = keyframe_pictures(attempt.file, attempt.trial)
                 if pictures:
                     shown.append((attempt, pictures))
             if shown:
                 name = f"{stream.prefix}strip-{number}-{slug(task['name'])}"
                 rows = [row for attempt, pictures in shown for row in _rows(attempt, [k for k, _ in pictures])]
                 yield StudyPlot(finish(_draw(shown), name, "strips", stream.title(task["title"])), rows)
-
-
-type _Keyframe = tuple[str, float]  # what happens, and when
 
 
 def _attempts(stream: ShownStream, task: str) -> Iterator[_Attempt]:
@@ -74,7 +76,7 @@ def _of_one_layout(attempts: Iterator[_Attempt]) -> list[_Attempt]:
     return list(by_layout[counts.most_common(1)[0][0]].values()) if counts else []
 
 
-def _keyframes(trial: Trial) -> list[_Keyframe]:
+def _keyframes(trial: Trial) -> list[Keyframe]:
     """The start, the milestones in the order of their times, and the end if nothing was reached there."""
     reached = sorted(((time, name.replace("_", " ")) for name, time in trial.times.items()))
     frames = [("start", 0.0), *((name, time) for time, name in reached)]
@@ -85,27 +87,29 @@ def _keyframes(trial: Trial) -> list[_Keyframe]:
     return frames
 
 
-def _pictures(attempt: _Attempt) -> list[tuple[_Keyframe, np.ndarray]]:
-    """The keyframes with their pictures; empty if the file is not a video that can be read."""
+def keyframe_pictures(file: Path, trial: Trial) -> list[tuple[Keyframe, np.ndarray]]:
+    """The keyframes of a trial with their pictures; empty if the file is not a video that can be read."""
     import av
 
-    frames, found = _keyframes(attempt.trial), list[tuple[_Keyframe, np.ndarray]]()
+    frames, found = _keyframes(trial), list[tuple[Keyframe, np.ndarray]]()
+    picture = None
     try:
-        with av.open(str(attempt.file)) as container:
+        with av.open(str(file)) as container:
             stream = container.streams.video[0]
             if max(stream.width, stream.height) > _LARGEST:
                 return []
-            for n, picture in enumerate(container.decode(stream)):
+            for picture in islice(container.decode(stream), _LONGEST):
                 while len(found) < len(frames) and (picture.time or 0.0) >= frames[len(found)][1] - 0.01:
                     found.append((frames[len(found)], picture.to_ndarray(format="rgb24")))
-                last = picture
-                if len(found) == len(frames) or n >= _LONGEST:
+                if len(found) == len(frames):
                     break
-            # Films end a little before the trial's last second.
-            found += [(frame, last.to_ndarray(format="rgb24")) for frame in frames[len(found) :]]
-    except (av.FFmpegError, IndexError, OSError, ValueError, UnboundLocalError):
+            if picture is None:
+                return []
+            # A film may end a little before its trial.
+            found += [(frame, picture.to_ndarray(format="rgb24")) for frame in frames[len(found) :]]
+    except (av.FFmpegError, IndexError, OSError, ValueError):
         return []
-    film = is_evaluation_video(attempt.trial.video)
+    film = is_evaluation_video(trial.video)
     return [(frame, _small(without_rubric(picture) if film else picture)) for frame, picture in found]
 
 
@@ -119,7 +123,7 @@ def _small(picture: np.ndarray) -> np.ndarray:
     return np.asarray(image.resize((_WIDTH, height), Image.Resampling.LANCZOS))
 
 
-def _draw(shown: Sequence[tuple[_Attempt, list[tuple[_Keyframe, np.ndarray]]]]) -> Canvas:
+def _draw(shown: Sequence[tuple[_Attempt, list[tuple[Keyframe, np.ndarray]]]]) -> Canvas:
     across = max(len(pictures) for _, pictures in shown)
     tall = max(picture.shape[0] / picture.shape[1] for _, pictures in shown for _, picture in pictures)
     canvas = Canvas(figsize=(1.02 * across, len(shown) * (tall + 0.55)), layout="constrained")
@@ -130,21 +134,23 @@ def _draw(shown: Sequence[tuple[_Attempt, list[tuple[_Keyframe, np.ndarray]]]]) 
         for axes, (frame, picture) in zip(line, pictures, strict=False):
             _show(axes, frame, picture)
         score = "" if attempt.trial.score is None else f": {attempt.trial.score:.0f}"
-        line[0].set_title(f"{attempt.group.short}{score}", loc="left", fontsize=8, fontweight="bold")
+        line[0].set_title(
+            wrapped(f"{attempt.group.short}{score}", 16 * across), loc="left", fontsize=8, fontweight="bold"
+        )
     return canvas
 
 
-def _show(axes: Axes, frame: _Keyframe, picture: np.ndarray) -> None:
+def _show(axes: Axes, frame: Keyframe, picture: np.ndarray) -> None:
     axes.imshow(picture, interpolation="none")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
     axes.grid(visible=False)
     name, time = frame
-    axes.set_xlabel(f"{name}\n{time:.1f} s", fontsize=7)
+    axes.set_xlabel(f"{wrapped(name, 16)}\n{time:.1f} s", fontsize=7)
 
 
-def _rows(attempt: _Attempt, frames: Sequence[_Keyframe]) -> Iterator[Row]:
+def _rows(attempt: _Attempt, frames: Sequence[Keyframe]) -> Iterator[Row]:
     trial = attempt.trial
     for name, time in frames:
         yield {
