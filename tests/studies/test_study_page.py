@@ -19,19 +19,18 @@ EVIL = "<script>alert(1)</script>"
 SMALL = FLAGS | {"tasks": ["stack_bowls", "hang_cup"]}
 CLAIMS = (
     StudyClaim("Replay keeps more.", "bwt", {"method": "er"}, {"method": "sequential"}, paper="BWT 1.5 against -81"),
-    StudyClaim("Sequential training forgets nothing.", "bwt", {"method": "sequential"}, than=-1.0),
-    StudyClaim("Replay is better than alone.", "fwt", {"method": "er"}, {"method": "finetune"}),
+    StudyClaim("Without replay, old tasks gain much.", "bwt", {"method": "sequential"}, than=50.0),
+    StudyClaim("Replay scores more than joint training.", "average_score", {"method": "er"}, {"method": "joint"}),
 )
-
-
-def small(folder, **more):
-    grids = ({"method": ["er", "sequential", "joint", "finetune"]},)
-    return made_up(folder, SMALL, grids, seeds=(1, 2, 3), trials=6, claims=CLAIMS, **more)
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    return small(tmp_path_factory.mktemp("study"), video=write_film)
+    """Results of a study whose runs of joint training have no trials yet."""
+    grids = ({"method": ["er", "sequential", "joint", "finetune"]},)
+    folder = tmp_path_factory.mktemp("study")
+    found = made_up(folder, SMALL, grids, seeds=(1, 2, 3), trials=6, claims=CLAIMS, video=write_film)
+    return replace(found, groups=tuple(group for group in found.groups if group.label != "joint"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def test_it_starts_with_the_question_and_the_findings(results, page):
     heading = words(text[text.index("<h1>") : text.index("<nav")])
     assert "made-up" in heading
     assert results.study.question in heading
-    assert "12 runs" in heading
+    assert "9 runs" in heading
     claims = [words(part) for part in re.findall(r"<li class=.*?</li>", text, re.DOTALL)]
     found = summary(results)["claims"]
     assert [claim["verdict"] for claim in found] == ["holds", "does not hold", "not measured"]
@@ -65,12 +64,12 @@ def test_it_starts_with_the_question_and_the_findings(results, page):
         assert claim["text"] in shown
     figure = found[0]["difference"]
     assert (
-        f"BWT of er less that of sequential : +{figure['value']:.1f}, 95&nbsp;% interval +{figure['low']:.1f}"
+        f"BWT of er less that of sequential: +{figure['value']:.1f}, 95&nbsp;% interval +{figure['low']:.1f}"
         in claims[0]
     )
     assert "3 seeds" in claims[0]
     assert "The paper: BWT 1.5 against -81." in claims[0]
-    assert "It holds above −1.0" in claims[1]
+    assert "It holds above +50.0" in claims[1]
     assert (
         text.index('id="results"') < text.index('id="groups"') < text.index('id="matrices"') < text.index('id="tasks"')
     )
@@ -107,8 +106,8 @@ def test_what_a_study_lacks_leaves_no_empty_section(tmp_path):
 
 @pytest.mark.filterwarnings("error::UserWarning")  # of matplotlib, when names leave no room for the axes
 def test_hostile_text_is_escaped(tmp_path):
-    grids = ({"method": ["er", "sequential"], "policy.path": [EVIL, "x"]},)
-    claim = StudyClaim(EVIL, "bwt", {"method": "er", "policy.path": EVIL}, paper=EVIL)
+    grids = ({"policy.path": [EVIL, "x"]},)
+    claim = StudyClaim(EVIL, "bwt", {"policy.path": EVIL}, paper=EVIL)
     results = made_up(tmp_path, SMALL, grids, seeds=(1,), trials=2, claims=(claim,), video=write_film)
     for group in results.groups:
         run = group.runs[1]
