@@ -123,6 +123,15 @@ def legend(axes: Axes, shown: int) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, handlelength=2.4)
 
 
+def line_with_band(axes: Axes, points: Sequence[tuple[float, Any]], label: str, look: dict[str, Any]) -> None:
+    """A line through figures, and a band of their intervals."""
+    axes.plot([x for x, _ in points], [y["value"] for _, y in points], label=label, linewidth=1.8, markersize=4, **look)
+    banded = [(x, y["low"], y["high"]) for x, y in points if y["low"] is not None]
+    if banded:
+        x, low, high = zip(*banded, strict=True)
+        axes.fill_between(x, low, high, color=look["color"], alpha=0.14, linewidth=0)
+
+
 def transfer_limits(axes: Axes) -> None:
     """Mark no change by a line, and show 10 points on both sides, so that a change of one does not look large."""
     axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)

@@ -19,6 +19,7 @@ from holdfast.report.drawing import (
     finish,
     heat,
     legend,
+    line_with_band,
     look_of,
     panel,
     slug,
@@ -63,12 +64,7 @@ def _trace(axes: Axes, run: dict[str, Any], key: str, look: dict[str, Any]) -> b
     points = [(stage["stage"], stage[key]) for stage in run["stages"] if stage[key]["value"] is not None]
     if not points:
         return False
-    x, y = [stage for stage, _ in points], [figure["value"] for _, figure in points]
-    axes.plot(x, y, label=run["name"], linewidth=1.8, markersize=4, **look)
-    banded = [(stage, figure["low"], figure["high"]) for stage, figure in points if figure["low"] is not None]
-    if banded:
-        stages, low, high = zip(*banded, strict=True)
-        axes.fill_between(stages, low, high, color=look["color"], alpha=0.14, linewidth=0)
+    line_with_band(axes, points, run["name"], look)
     return True
 
 

@@ -10,7 +10,17 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from holdfast.report.drawing import COLOURS, METRICS, finish, legend, look_of, panel, slug, transfer_limits
+from holdfast.report.drawing import (
+    COLOURS,
+    METRICS,
+    finish,
+    legend,
+    line_with_band,
+    look_of,
+    panel,
+    slug,
+    transfer_limits,
+)
 from holdfast.studies.figures.labels import STREAM, flag_words, label, wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_sweep
@@ -69,7 +79,13 @@ def _figure(stream: ShownStream, found: Sequence[_Curve], flag: str, metric: str
     if published:
         x, y = zip(*published, strict=True)
         name = f"published, real robot, {where}"
-        look = {"marker": "D", "markerfacecolor": "none", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "markersize": 4}
+        look: dict[str, Any] = {
+            "marker": "D",
+            "markerfacecolor": "none",
+            "linestyle": (0, (1, 1.5)),
+            "linewidth": 0.9,
+            "markersize": 4,
+        }
         axes.plot(x, y, color=COLOURS["ink"], label=name, **look)
         rows += [_row(name, value, {"value": bwt, "low": None, "high": None}) for value, bwt in published]
     _axis(axes, sorted({float(row["x"]) for row in rows if row["x"] is not None}), flag_words(flag))
@@ -94,12 +110,7 @@ def _line(axes: Axes, curve: _Curve, metric: str, look: dict[str, Any]) -> list[
     points = [(x, figure) for x, figure in points if figure["value"] is not None]
     if not points:
         return []
-    x, y = [x for x, _ in points], [figure["value"] for _, figure in points]
-    axes.plot(x, y, label=wrapped(curve.label, 40), linewidth=1.8, markersize=4, **look)
-    banded = [(x, figure["low"], figure["high"]) for x, figure in points if figure["low"] is not None]
-    if banded:
-        at, low, high = zip(*banded, strict=True)
-        axes.fill_between(at, low, high, color=look["color"], alpha=0.14, linewidth=0)
+    line_with_band(axes, points, wrapped(curve.label, 40), look)
     return [_row(curve.label, x, figure) for x, figure in points]
 
 

@@ -17,7 +17,7 @@ from holdfast.studies.results import RunGroup, StudyResults
 
 FEW = 6  # tasks whose titles fit side by side
 
-type Row = dict[str, str | int | float | None]
+type Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from matplotlib.axes import Axes
-
-from holdfast.report.drawing import COLOURS, finish, legend, look_of, slug
+from holdfast.report.drawing import COLOURS, finish, legend, line_with_band, look_of, slug
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, task_panel
 
 _FORWARD, _BACKWARD = look_of(0), look_of(1)
@@ -40,39 +38,19 @@ def _rows(group: ShownGroup) -> list[Row]:
 
 def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tuple[float, float]) -> StudyPlot:
     canvas, axes = task_panel(stream, 1)
-    shown = sum((_bars(axes, rows), _line(axes, rows)))
+    forward, backward = ([row for row in rows if row["metric"] == metric] for metric in ("fwt", "bwt"))
+    if forward:
+        x, y = [row["stage"] for row in forward], [row["value"] for row in forward]
+        axes.bar(x, y, width=0.55, color=_FORWARD["color"], alpha=0.45, label="FWT of task")
+        for row in forward:
+            if row["low"] is not None:
+                axes.plot([row["stage"]] * 2, [row["low"], row["high"]], color=_FORWARD["color"], linewidth=1)
+    if backward:
+        line_with_band(axes, [(row["stage"], row) for row in backward], "BWT after it", _BACKWARD)
     axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
     axes.set_xlim(0.4, len(stream.numbers["tasks"]) + 0.6)
     axes.set_ylim(limits)
     axes.set_ylabel("change of the score")
-    legend(axes, shown + 1)
+    legend(axes, 2)
     name = f"{stream.prefix}transfer-{slug(group.short)}"
     return StudyPlot(finish(canvas, name, "transfer", stream.title(group.short)), rows)
-
-
-def _bars(axes: Axes, rows: Sequence[Row]) -> bool:
-    found = [row for row in rows if row["metric"] == "fwt"]
-    if found:
-        x, y = [row["stage"] for row in found], [row["value"] for row in found]
-        axes.bar(x, y, width=0.55, color=_FORWARD["color"], alpha=0.45, label="FWT of task")
-        _whiskers(axes, found, _FORWARD["color"])
-    return bool(found)
-
-
-def _line(axes: Axes, rows: Sequence[Row]) -> bool:
-    found = [row for row in rows if row["metric"] == "bwt"]
-    if found:
-        x, y = [row["stage"] for row in found], [row["value"] for row in found]
-        axes.plot(x, y, label="BWT after it", linewidth=1.8, markersize=4, **_BACKWARD)
-        banded = [row for row in found if row["low"] is not None]
-        low, high = [row["low"] for row in banded], [row["high"] for row in banded]
-        axes.fill_between(
-            [row["stage"] for row in banded], low, high, color=_BACKWARD["color"], alpha=0.14, linewidth=0
-        )
-    return bool(found)
-
-
-def _whiskers(axes: Axes, rows: Sequence[Row], colour: str) -> None:
-    for row in rows:
-        if row["low"] is not None:
-            axes.plot([row["stage"]] * 2, [row["low"], row["high"]], color=colour, linewidth=1)
