@@ -153,10 +153,12 @@ def test_what_was_not_measured_has_no_figure(tmp_path, grids, more, absent):
     assert all(plot.rows for plot in plots.values())
 
 
-def test_with_needed_cells_only_the_line_of_bwt_has_its_last_point(tmp_path):
-    results = small(tmp_path, cells="needed")
-    assert [row["stage"] for row in rows_of(transfer, results)["transfer-er"]] == [3]
+def test_with_needed_cells_bwt_is_one_point_beside_the_bars_and_no_figure_without_them(tmp_path):
+    results = small(tmp_path, {"method": ["er", "finetune"]}, cells="needed")
+    rows = rows_of(transfer, results)["transfer-er"]
+    assert [(row["metric"], row["stage"]) for row in rows] == [("fwt", 2), ("fwt", 3), ("bwt", 3)]
     assert len([row for row in rows_of(matrices, results)["matrices"] if row["group"] == "er"]) == 5
+    assert rows_of(transfer, small(tmp_path, {"method": "er"}, cells="needed")) == {}
 
 
 def test_streams_are_drawn_apart_and_their_matrices_together(tmp_path):
@@ -173,9 +175,9 @@ def test_streams_are_drawn_apart_and_their_matrices_together(tmp_path):
 
 @pytest.mark.filterwarnings("error::UserWarning")  # of matplotlib, when names leave no room for the axes
 def test_hostile_settings_stay_text(tmp_path):
-    short = FLAGS | {"tasks": ["stack_bowls", "hang_cup"]}
     grid = {"method": ["er", "sequential"], "policy.path": [EVIL, "x" * 200]}
-    plots, _ = drawn(small(tmp_path, grid, train=short))
+    plots, _ = drawn(small(tmp_path, grid))
+    assert any(name.startswith("transfer-er-..-script-alert") for name in plots)
     assert len({name.lower() for name in plots}) == len(plots)
     for name, plot in plots.items():
         assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
@@ -184,7 +186,7 @@ def test_hostile_settings_stay_text(tmp_path):
     written = "".join(ElementTree.fromstring(plots["comparison-as"].drawing.svg).itertext())
     assert "<script>" in written
     assert "$x$" in written
-    numbers = summary(results := small(tmp_path, {"policy.path": ["=1+1", "+2"]}, train=short))
+    numbers = summary(results := small(tmp_path, {"policy.path": ["=1+1", "+2"]}))
     next(matrices(shown_streams(results, numbers))).write(tmp_path)
     assert {row[0] for row in csv.reader((tmp_path / "matrices.csv").read_text().splitlines())} == {
         "group",
@@ -200,6 +202,11 @@ def test_labels_say_what_differs_in_words_and_no_two_are_alike():
     assert len(label({"policy.path": "x" * 500}, "")) == 60
     same = {"settings": {"policy.path": "x" * 500}, "method": "er"}
     assert len(set(labels([same, same, same]))) == 3
+
+
+def test_a_figure_of_one_group_is_named_after_it_in_plain_letters(tmp_path):
+    results = small(tmp_path, {"method": ["er"], "replay.ratio": [0.02, 0.2]})
+    assert set(rows_of(transfer, results)) == {"transfer-rho-0.02", "transfer-rho-0.2"}
 
 
 def test_the_loss_of_each_arm_is_the_mean_over_seeds_where_two_arms_become_one(tmp_path):

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from holdfast.report.drawing import COLOURS, finish, legend, look_of, slug
+from holdfast.report.drawing import COLOURS, finish, legend, look_of
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, task_panel
 
 
@@ -68,5 +68,5 @@ def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], used: Seque
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
     legend(axes, 2)
-    name = f"{stream.prefix}arms-{slug(group.short)}"
+    name = f"{stream.prefix}arms-{group.file_name}"
     return StudyPlot(finish(canvas, name, "arms", stream.title(group.short)), rows)

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from holdfast.report.drawing import Drawing, panel
+from holdfast.report.drawing import Drawing, panel, slug
 from holdfast.report.gather import RunResults
 from holdfast.studies.figures.labels import STREAM, label, labels, wrapped
 from holdfast.studies.results import RunGroup, StudyResults
@@ -70,6 +70,11 @@ class ShownGroup:
         """Its runs, one for each seed."""
         return tuple(self.group.runs.values())
 
+    @property
+    def file_name(self) -> str:
+        """Its label as part of a file's name."""
+        return slug(self.short.replace("ρ", "rho"))
+
     def setting(self, flag: str) -> Any:
         """The value of a flag, given or by default; None if it is unknown."""
         if flag in self.group.flags:
@@ -95,9 +100,11 @@ class ShownStream:
 
 
 def task_titles(stream: ShownStream) -> list[str]:
-    """The tasks' titles as they fit along an axis: side by side in several lines, or upright in one."""
+    """The tasks' titles as they fit along an axis: side by side with a word in each line, or upright in one line."""
     titles = [task["title"] for task in stream.numbers["tasks"]]
-    return [wrapped(title, 9) if len(titles) <= FEW else wrapped(title, 20, lines=1) for title in titles]
+    if len(titles) > FEW:
+        return [wrapped(title, 20, lines=1) for title in titles]
+    return [wrapped(title, min(12, max(map(len, title.split()), default=1))) for title in titles]
 
 
 def task_panel(stream: ShownStream, first: float) -> tuple[Canvas, Axes]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.report.drawing import COLOURS, finish, legend, line_with_band, look_of, slug
+from holdfast.report.drawing import COLOURS, finish, legend, line_with_band, look_of
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, task_panel
 
 _FORWARD, _BACKWARD = look_of(0), look_of(1)
 
 
 def transfer(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
-    """A figure for every group that learned tasks one after another; all of a stream have the same scale."""
+    """A figure for every group with FWT, or BWT of two stages or more; all of a stream have the same scale."""
     for stream in streams:
         rows = [(group, _rows(group)) for group in stream.groups if group.continual]
         ends = [e for _, found in rows for row in found for e in (row["value"], row["low"], row["high"])]
         numbers = [float(e) for e in ends if e is not None]
         for group, found in rows:
-            if found:
+            if len({row["metric"] for row in found}) == 2 or len(found) > 1:
                 limits = min(-10.0, *numbers) - 4, max(10.0, *numbers) + 4
                 yield _figure(stream, group, found, limits)
 
@@ -52,5 +52,5 @@ def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tup
     axes.set_ylim(limits)
     axes.set_ylabel("change of the score")
     legend(axes, 2)
-    name = f"{stream.prefix}transfer-{slug(group.short)}"
+    name = f"{stream.prefix}transfer-{group.file_name}"
     return StudyPlot(finish(canvas, name, "transfer", stream.title(group.short)), rows)
