@@ -170,7 +170,7 @@ def _stage(files: StagePaths) -> StageLog:
 
 def is_progress(line: dict[str, Any]) -> bool:
     """Whether the values of a metrics line that the report uses are what they should be."""
-    tables = [line.get(name, {}) for name in ("samples", "loss_by_task")]
+    tables = [line.get(name, {}) for name in ("samples", "loss_by_task", "loss_by_arm")]
     numbers = [line.get(name, 0) for name in ("steps", "replay_steps")]
     step = line.get("step")
     return (

@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from holdfast.core.errors import HoldfastError
-from holdfast.report.figures import COLOURS, draw
+from holdfast.report.drawing import COLOURS
+from holdfast.report.figures import draw
 from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import finite, summary
 from holdfast.report.videos import BUDGET, clips
@@ -60,8 +61,32 @@ def write_results(runs: Sequence[RunResults], page: Path) -> Path:
 
 def render(runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
     """The page as text. Jinja escapes every value; only our own drawings, style and script are inserted as they are."""
+    videos = clips(runs, page)
+    has = {part: any(run[part] for run in numbers["runs"]) for part in numbers["runs"][0]}
+    has |= {"videos": bool(videos)} | {figure["section"]: True for figure in figures}
+    return (
+        templates()
+        .get_template("page.html")
+        .render(
+            numbers=numbers,
+            sections=[(name, title) for name, title in _SECTIONS.items() if name in _ALWAYS or has.get(name)],
+            figures=figures,
+            clips=videos,
+            video_limit=BUDGET // 1_000_000,
+            paths=[str(run.path) for run in runs],
+            titles={task.name: task.title for run in runs for task in run.tasks},
+        )
+    )
+
+
+def templates(*folders: Path) -> Environment:
+    """The templates of a page: those of the report, and of other folders. Values are escaped."""
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([*folders, _HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {
         "score": _score,
@@ -71,24 +96,14 @@ def render(runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[di
         "short": _short,
     }
     script = (_HERE / "page.js").read_text()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    videos = clips(runs, page)
-    has = {part: any(run[part] for run in numbers["runs"]) for part in numbers["runs"][0]}
-    has |= {"videos": bool(videos)} | {figure["section"]: True for figure in figures}
-    return environment.get_template("page.html").render(
-        numbers=numbers,
-        sections=[(name, title) for name, title in _SECTIONS.items() if name in _ALWAYS or has.get(name)],
-        figures=figures,
-        clips=videos,
-        video_limit=BUDGET // 1_000_000,
-        paths=[str(run.path) for run in runs],
-        titles={task.name: task.title for run in runs for task in run.tasks},
-        colours=len([name for name in COLOURS if name.startswith("run-")]),
-        style=(_HERE / "style.css").read_text(),
-        script=script,
-        script_hash=digest,
-        made=time.strftime("%Y-%m-%d"),
-    )
+    environment.globals |= {
+        "colours": len([name for name in COLOURS if name.startswith("run-")]),
+        "style": (_HERE / "style.css").read_text(),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "made": time.strftime("%Y-%m-%d"),
+    }
+    return environment
 
 
 def _score(value: float | None) -> str:

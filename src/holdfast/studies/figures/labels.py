@@ -1,0 +1,69 @@
+"""What differs between the runs of a study, in readable words: "er, f_r 0.5" instead of a folder's name."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from holdfast.recipes.recipe import flag_text
+
+# Flags with a word of their own; other flags go by the last part of their name.
+WORDS = {
+    "replay.frequency": "f_r",
+    "replay.ratio": "ρ",
+    "optim.lr": "learning rate",
+    "optim.ema": "EMA",
+    "policy.type": "policy",
+    "policy.path": "policy",
+    "norm.strategy": "normalization",
+}
+STREAM = ("stream", "tasks")  # flags that decide which tasks are learned
+_NEEDS_NO_NAME = ("stream", "method", "norm.strategy", "policy.type", "policy.path")
+_FIRST = ("stream", "method")
+_MOST = 60  # characters of a label
+
+
+def flag_words(flag: str) -> str:
+    """A flag of `holdfast train` in words."""
+    return WORDS.get(flag) or flag.rpartition(".")[2].replace("_", " ")
+
+
+def value_words(value: Any) -> str:
+    """A flag's value in words."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return flag_text(value)
+
+
+def setting_words(flag: str, value: Any) -> str:
+    """A flag with its value, or only the value where it speaks for itself."""
+    if flag == "stream":
+        return PurePath(str(value)).stem.replace("_", "-")
+    return value_words(value) if flag in _NEEDS_NO_NAME else f"{flag_words(flag)} {value_words(value)}"
+
+
+def label(settings: dict[str, Any], otherwise: str) -> str:
+    """All settings in words, the stream and the method first; `otherwise` if there are none."""
+    given = [flag for flag in settings if settings[flag] is not None]
+    flags = sorted(given, key=lambda flag: _FIRST.index(flag) if flag in _FIRST else len(_FIRST))
+    text = ", ".join(setting_words(flag, settings[flag]) for flag in flags) or otherwise
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+
+
+def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> list[str]:
+    """The labels of a study's groups, no two alike; settings `without` are left out."""
+    found: list[str] = []
+    for group in groups:
+        own = label({k: v for k, v in group["settings"].items() if k not in without}, group["method"])
+        same = sum(text == own or text.startswith(f"{own} (") for text in found)
+        found.append(f"{own} ({same + 1})" if same else own)
+    return found
+
+
+def wrapped(text: str, width: int, lines: int = 3) -> str:
+    """A text in at most so many lines of so many characters."""
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …", break_on_hyphens=False))

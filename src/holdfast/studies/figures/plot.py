@@ -1,0 +1,137 @@
+"""What a plot of a study is, and what it is drawn from."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from holdfast.report.drawing import Drawing, panel, slug
+from holdfast.report.gather import RunResults
+from holdfast.studies.figures.labels import STREAM, label, labels, wrapped
+from holdfast.studies.results import RunGroup, StudyResults
+
+FEW = 6  # tasks whose titles fit side by side
+
+type Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyPlot:
+    """A drawing, and its data: rows that all have the same columns."""
+
+    drawing: Drawing
+    rows: list[Row]
+
+    def write(self, folder: Path) -> None:
+        """Write the SVG, the PNG and the CSV."""
+        self.drawing.write(folder)
+        with (folder / f"{self.drawing.name}.csv").open("w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, fieldnames=list(self.rows[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows({key: _harmless(value) for key, value in row.items()} for row in self.rows)
+
+
+def _harmless(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def figure_columns(figure: dict[str, Any]) -> Row:
+    """A figure of the summary as columns of a table."""
+    return {"value": figure["value"], "low": figure["low"], "high": figure["high"]}
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """A group of runs with its numbers in the summary. `short` is its label without the stream.
+
+    Groups of the same method have the same `hue`.
+    """
+
+    position: int
+    hue: int
+    label: str
+    short: str
+    numbers: dict[str, Any]
+    group: RunGroup
+
+    @property
+    def continual(self) -> bool:
+        """Whether its tasks were learned one after another."""
+        return bool(self.numbers["continual"])
+
+    @property
+    def runs(self) -> tuple[RunResults, ...]:
+        """Its runs, one for each seed."""
+        return tuple(self.group.runs.values())
+
+    @property
+    def file_name(self) -> str:
+        """Its label as part of a file's name."""
+        return slug(self.short.replace("ρ", "rho"))
+
+    def setting(self, flag: str) -> Any:
+        """The value of a flag, given or by default; None if it is unknown."""
+        if flag in self.group.flags:
+            return self.group.flags[flag]
+        value: Any = self.runs[0].config
+        for part in flag.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+
+@dataclass(frozen=True)
+class ShownStream:
+    """A stream and the groups that learned it. `prefix` starts the names of its figures; empty if there is only one."""
+
+    name: str
+    prefix: str
+    numbers: dict[str, Any]
+    groups: tuple[ShownGroup, ...]
+
+    def title(self, text: str) -> str:
+        """A figure's title, which names the stream where there are several."""
+        return f"{text}, {self.name}" if self.prefix else text
+
+
+def task_titles(stream: ShownStream) -> list[str]:
+    """The tasks' titles as they fit along an axis: side by side with a word in each line, or upright in one line."""
+    titles = [task["title"] for task in stream.numbers["tasks"]]
+    if len(titles) > FEW:
+        return [wrapped(title, 20, lines=1) for title in titles]
+    return [wrapped(title, min(12, max(map(len, title.split()), default=1))) for title in titles]
+
+
+def task_panel(stream: ShownStream, first: float) -> tuple[Canvas, Axes]:
+    """A panel with the tasks along its axis, from `first` on; the titles of many stand upright."""
+    titles = task_titles(stream)
+    few = len(titles) <= FEW
+    canvas, axes = panel(height=2.4 if few else 2.9)
+    axes.set_xticks([first + n for n in range(len(titles))], titles, rotation=0 if few else 90)
+    return canvas, axes
+
+
+def shown_streams(results: StudyResults, numbers: dict[str, Any]) -> list[ShownStream]:
+    """The results of a study and their summary, as figures and the page show them."""
+    by_label = {group.label: group for group in results.groups}
+    full = labels(numbers["groups"])
+    methods = list(dict.fromkeys(group["method"] for group in numbers["groups"]))
+    several = len(numbers["streams"]) > 1
+    streams = []
+    for n, stream in enumerate(numbers["streams"]):
+        mine = [(position, group) for position, group in enumerate(numbers["groups"]) if group["stream"] == n]
+        if not mine:
+            continue
+        short = labels([group for _, group in mine], without=STREAM)
+        groups = tuple(
+            ShownGroup(position, methods.index(group["method"]), full[position], name, group, by_label[group["label"]])
+            for (position, group), name in zip(mine, short, strict=True)
+        )
+        name = label({flag: mine[0][1]["settings"].get(flag) for flag in STREAM}, f"stream {n + 1}")
+        streams.append(ShownStream(name, f"stream-{n + 1}-" if several else "", stream, groups))
+    return streams
