@@ -21,7 +21,7 @@ seeds = [1, 2]
 stream = "{stream}"
 steps = 400
 [[grid]]
-method = ["sequential", "er", "finetune"]
+method = ["sequential", "er", "finetune", "joint"]
 [evaluate]
 trials = 5
 """

@@ -97,8 +97,8 @@ class StudyScores:
             weights = [weight for weight, _, _ in means[0]]
             low = max(low, _BEST * sum(weight for weight in weights if weight < 0))  # no scores could give less
             high = min(high, _BEST * sum(weight for weight in weights if weight > 0))
-        rounded = [None if end is None else round(end, _DIGITS) + 0.0 for end in (float(values.mean()), low, high)]
-        return StudyFigure(*rounded, seeds=len(values), trials=sum(counts))
+        value, low, high = (None if x is None else round(x, _DIGITS) + 0.0 for x in (float(values.mean()), low, high))
+        return StudyFigure(value, low, high, len(values), sum(counts))
 
     def _mean(self, cell: Cell, layouts: frozenset[_Layout]) -> tuple[float, np.ndarray]:
         """The mean of a cell over some of its layouts, and when these are drawn again."""
