@@ -136,6 +136,8 @@ def _weights(folder: StudyFolder, planned: PlannedRun) -> float | None:
 
 def _policy(planned: PlannedRun) -> str:
     choice = planned.config.policy
+    if choice.options.keys() & {"width", "encoder_layers", "decoder_layers"}:
+        return "of another size"
     return choice.path if choice.path and choice.type == "nano" else choice.type
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,13 +123,21 @@ def _start(address: str | None) -> Any:
     except ImportError:
         raise HoldfastError("Studies run on Ray. Install it with: pip install 'holdfast[ray]'") from None
     try:
-        ray.init(address=address, ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        if address and address.rpartition(":")[0]:
+            _knock(address)
+        ray.init(address=address or "local", ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
+    except (OSError, ValueError) as error:
         raise HoldfastError(
-            f"--address {address} has no Ray cluster: {str(error).splitlines()[0]} Start one with `ray start --head`, "
-            "or leave --address out to use this machine."
+            f"--address {address} has no Ray cluster ({str(error).splitlines()[0]}). Start one with "
+            "`ray start --head`, or leave --address out to use this machine."
         ) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Find out at once that nobody is there; Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _mark(folder: StudyFolder) -> Place:
