@@ -28,7 +28,7 @@ from holdfast.studies.parcels import moved, outside, pack, unpack
 from holdfast.studies.plan import make_plan
 from holdfast.train.config import TrainConfig
 
-SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(1000)"]
+SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(30); print('late')"]
 
 
 @pytest.fixture

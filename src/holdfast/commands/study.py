@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
     table = Table(title=f"{study.name}: {study.question or 'no question given'}", title_justify="left")
     for heading in ("run", "stages", "of them shared", "steps", "trials"):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
+        table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     for planned in plan:
         shared = str(planned.shared) if planned.shared else ""
         cells = str(len(planned.stages)), shared, f"{planned.steps:,}", f"{planned.trials:,}"
@@ -100,7 +100,7 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
 def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
     table = Table(title=f"{study.name} in {folder.root}", title_justify="left")
     for heading in ("run", "stages", "trials"):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
+        table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     found = status(folder, plan)
     for one in found:
         stages, trials = f"{one.stages} of {len(one.run.stages)}", f"{one.trials} of {one.run.trials}"

@@ -88,7 +88,7 @@ def run_command(job: StudyJob, folder: StudyFolder, start: str, processes: int) 
             [sys.executable, "-m", "holdfast", *job.command, *more],
             stdout=file,
             stderr=file,
-            cwd=start,
+            cwd=start if Path(start).is_dir() else folder.root,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             preexec_fn=partial(killed_with_parent, os.getpid()),
         )

@@ -101,6 +101,8 @@ class Cluster:
     def _result(self, handle: Any) -> Returned:
         try:
             found: Returned = self._ray.get(handle)
+        except self._ray.exceptions.RayTaskError as error:
+            return Returned(str(error).splitlines()[-1])
         except self._ray.exceptions.RayError as error:
             return Returned(f"its worker was lost: {str(error).splitlines()[0]}")
         return found

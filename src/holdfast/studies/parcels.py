@@ -10,10 +10,13 @@ from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast import catalog
+from holdfast.policies.config import SHIPPED
 from holdfast.runs.trials import Trials
 from holdfast.studies.jobs import StudyFolder, StudyJob
 
 OUTSIDE = "outside"  # where files go that a job reads from elsewhere, like the file of its stream
+_FILES = ("--stream", "--policy.path", "--norm.stats")  # flags that may name one
 
 
 def pack(path: Path) -> bytes:
@@ -66,11 +69,12 @@ def outputs(job: StudyJob, folder: StudyFolder, known: Container[str]) -> dict[s
 
 
 def outside(job: StudyJob, start: Path, root: Path) -> dict[str, str]:
-    """Files and folders that a job's flags name and that are not in the study's folder, with their places there."""
-    values = [value for _, flag, value in (part.partition("=") for part in job.command) if flag]
-    found = [value for value in dict.fromkeys(values) if value and (start / value).exists()]
-    apart = [value for value in found if not (start / value).is_relative_to(root)]
-    return {value: f"{OUTSIDE}/{number}/{Path(value).name}" for number, value in enumerate(apart)}
+    """Files and folders outside the study's folder that a job's flags name, with their places in it."""
+    words = (word.partition("=") for word in job.command)
+    known = (*SHIPPED, *catalog.streams())
+    values = dict.fromkeys(value for flag, _, value in words if flag in _FILES and value not in known)
+    found = [value for value in values if (start / value).exists() and not (start / value).is_relative_to(root)]
+    return {value: f"{OUTSIDE}/{number}/{Path(value).name}" for number, value in enumerate(found)}
 
 
 def moved(job: StudyJob, root: str, places: dict[str, str], scratch: str) -> StudyJob:
