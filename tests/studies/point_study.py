@@ -84,6 +84,18 @@ def commands(kind, folder):
             continue  # it has just ended
 
 
-def parent(pid):
+def parent(process):
     """The parent of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return int(_state(process)[1])
+
+
+def is_alive(process):
+    """Whether a process runs; one that has ended may stay in the list until somebody asks for its status."""
+    try:
+        return _state(process)[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _state(process):
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

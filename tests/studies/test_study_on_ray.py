@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from point_study import TRAIN, commands, edited, with_arena, write_study
+from point_study import TRAIN, commands, edited, is_alive, with_arena, write_study
 
 from holdfast.cli import main
 from holdfast.core import checked_folder
@@ -85,11 +85,7 @@ def kill(process):
 
 def wait_for_end(process):
     """A command ends with its worker and with its node. Only the test's own limit of time can end this."""
-    while True:
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
+    while is_alive(process):
         time.sleep(0.05)
 
 
