@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -90,7 +91,7 @@ def rates(folder: StudyFolder) -> dict[Kind, float]:
     """Seconds for a unit of work of each kind, in the jobs that were done here in one go."""
     seconds, work = defaultdict[Kind, float](float), defaultdict[Kind, float](float)
     for ended in read_ended(folder.history):
-        if ended.seconds is not None and not ended.error and ended.amount:
+        if not ended.error and ended.amount > 0 and ended.seconds and 0 < ended.seconds < math.inf:
             seconds[ended.kind] += ended.seconds
             work[ended.kind] += ended.amount
     return {kind: seconds[kind] / work[kind] for kind in seconds}
