@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -102,16 +103,21 @@ def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun],
     for heading in ("run", "stages", "trials"):
         table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     found = status(folder, plan)
-    for one in found:
-        stages, trials = f"{one.stages} of {len(one.run.stages)}", f"{one.trials} of {one.run.trials}"
-        table.add_row(one.run.run.name, stages, trials, style="green" if one.done else None)
-    table.caption = f"{sum(one.done for one in found)} of {len(found)} runs are done"
+    for run in found:
+        stages, trials = f"{run.stages} of {len(run.run.stages)}", f"{run.trials} of {run.run.trials}"
+        table.add_row(run.run.run.name, stages, trials, style="green" if run.done else None)
+    table.caption = f"{sum(run.done for run in found)} of {len(found)} runs are done"
     table.caption_justify = "left"
     console.print(table)
-    for job in job_states(make_jobs(study, folder), folder, complete_jobs(study, folder, found)):
-        if job.state in ("running", "failed"):
-            style = "red" if job.state == "failed" else ""
-            console.print(Text(f"{job.job.name} {job.state}: {job.note}", style), soft_wrap=True)
+    states = job_states(make_jobs(study, folder), folder, complete_jobs(study, folder, found))
+    counts = Counter(one.state for one in states)
+    console.print(
+        f"jobs: {', '.join(f'{counts[state]} {state}' for state in ('done', 'running', 'failed', 'waiting'))}"
+    )
+    for one in states:
+        if one.state in ("running", "failed"):
+            style = "red" if one.state == "failed" else ""
+            console.print(Text(f"{one.job.name} {one.state}: {one.note}", style), soft_wrap=True)
 
 
 def _report(folder: StudyFolder, plan: Sequence[PlannedRun]) -> None:
@@ -173,8 +179,8 @@ def _carry_out(
                 failed += bool(outcome.error)
                 _print_outcome(outcome, folder, console)
             running = [one for one in left if is_running(folder.log(one))]
-            states = [f"  {job.name}: {last_line(folder.log(job))}" for job in running]
-            live.update(Group(Text(work.text()), *(Text(state, overflow="ellipsis", no_wrap=True) for state in states)))
+            lines = [f"  {job.name}: {last_line(folder.log(job))}" for job in running]
+            live.update(Group(Text(work.text()), *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines)))
     return failed
 
 
