@@ -45,7 +45,8 @@ class StudyProcess:
 
     def start(self):
         words = ["study", "run", str(self.file), f"--output={self.folder}", f"--address={self.cluster.address}"]
-        self.driver = subprocess.Popen([sys.executable, "-m", "holdfast", *words], env=with_arena())
+        where = self.file.parent  # flags may name files relative to it
+        self.driver = subprocess.Popen([sys.executable, "-m", "holdfast", *words], env=with_arena(), cwd=where)
 
     def found(self, kind, node=None):
         """A running command of a kind, on a node; waits for one."""
@@ -125,8 +126,8 @@ def stages_trained(run):
 
 def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_once(cluster, in_process, tmp_path):
     file, folder = write_study(tmp_path), tmp_path / "study"
-    edited(file, 'method = ["sequential", "er"]\n', f'stream = ["{tmp_path}/points.toml", "{tmp_path}/back.toml"]\n@\n')
-    edited(file, '@\n[[grid]]\nmethod = "er"\nreplay.frequency = [0.2, 0.5]', 'method = ["sequential", "er", "joint"]')
+    edited(file, 'method = ["sequential", "er"]\n[[grid]]\n', 'stream = ["points.toml", "back.toml"]\n')
+    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = ["sequential", "er", "joint"]')
     number = random.randrange(10**6)
     print(f"moments of the kills: seed {number}")
     pause = random.Random(number).uniform

@@ -16,7 +16,7 @@ from holdfast.studies.study import Study
 
 # Seen on one H200 with 16 cores (docs/results.md): in the twin with four cameras of 96 px, one training at a time.
 MACHINE = "one H200 with 16 cores"
-SECONDS: dict[Kind, float] = {"record": 0.25, "evaluate": 0.275}  # a demonstration, a trial
+SECONDS: dict[str, float] = {"record": 0.25, "evaluate": 0.275}  # a demonstration, a trial
 SAMPLE = {"nano-base": 0.0147 / 128, "nano": 0.025 / 128, "pi05_fast": 1 / 28.7}  # seconds of training
 WEIGHTS = {"nano-base": 8.0e6, "nano": 36e6, "pi05_fast": 13.1e9}  # bytes
 STATE = 4  # a training state: weights, two moments, the moving average

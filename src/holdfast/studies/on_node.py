@@ -27,12 +27,12 @@ class Returned:
 
     error: str = ""
     seconds: float | None = None  # of the whole job; unknown if an earlier attempt has done part of it
-    unseen: bool = False  # the machine does not see the study's folder and needs what the job reads
+    unseen: str = ""  # the machine's id, if it does not see the study's folder and needs what the job reads
     parcels: dict[str, bytes] = field(default_factory=dict)  # what the job wrote there, by its path in the folder
 
 
 @dataclass(frozen=True)
-class Place:
+class StudyPlace:
     """The study's folder, a token that only this folder holds, and where the study was started."""
 
     root: str
@@ -56,12 +56,12 @@ class Sent:
     outside: dict[str, str]  # flags' values that name files elsewhere, and where their parcels are
 
 
-def run_job(job: StudyJob, place: Place, processes: int, sent: Sent | None = None, *parcels: bytes) -> Returned:
+def run_job(job: StudyJob, place: StudyPlace, processes: int, sent: Sent | None = None, *parcels: bytes) -> Returned:
     """Run a job in the study's folder or, where this is not seen, on what was sent."""
     if place.visible:
         return run_command(job, StudyFolder(Path(place.root)), place.start, processes)
     if sent is None:
-        return Returned(unseen=True)
+        return Returned(unseen=_machine())
     with tempfile.TemporaryDirectory(prefix="holdfast-study-") as scratch:
         folder = StudyFolder(Path(scratch))
         for path, parcel in zip(sent.paths, parcels, strict=True):
@@ -69,6 +69,12 @@ def run_job(job: StudyJob, place: Place, processes: int, sent: Sent | None = Non
         there = moved(job, place.root, sent.outside, scratch)
         returned = run_command(there, folder, scratch, processes)
         return replace(returned, parcels=outputs(job, folder, sent.paths))
+
+
+def _machine() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def run_command(job: StudyJob, folder: StudyFolder, start: str, processes: int) -> Returned:

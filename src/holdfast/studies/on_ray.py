@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.studies.jobs import StudyFolder, StudyJob
-from holdfast.studies.on_node import Place, Returned, Sent, run_job
+from holdfast.studies.on_node import Returned, Sent, StudyPlace, run_job
 from holdfast.studies.parcels import inputs, outside, pack, unpack
 
 RETRIES = 3  # of a job whose worker or machine died
@@ -47,6 +47,12 @@ class Cluster:
         """Whether any machine has a GPU."""
         return bool(self._ray.cluster_resources().get("GPU", 0))
 
+    @property
+    def _at_a_time(self) -> int:
+        """Trainings that the largest machine has room for."""
+        gpus = [node["Resources"].get("GPU", 0) for node in self._ray.nodes() if node["Alive"]]
+        return self._trainings * max(1, *map(int, gpus))
+
     def carry_out(self, jobs: Sequence[StudyJob], folder: StudyFolder) -> Iterator[FinishedJob | None]:
         """Run jobs as soon as what they need is done; yields each outcome, or None, at least every second.
 
@@ -55,16 +61,23 @@ class Cluster:
         place = _mark(folder)
         waiting, running = list(jobs), dict[Any, StudyJob]()
         done = {need for job in jobs for need in job.needs} - {job.name for job in jobs}
-        while waiting or running:
+        apart, to_send, sent = set[str](), list[StudyJob](), set[Any]()  # machines that do not see the folder
+        while waiting or running or to_send:
             for job in [job for job in waiting if done.issuperset(job.needs)]:
                 waiting.remove(job)
                 running[self._submit(job, place)] = job
+            while to_send and len(sent & running.keys()) < len(apart) * self._at_a_time:
+                job = to_send.pop(0)  # not before it can start: a shared stage may still come
+                handle = self._send(job, place)
+                sent.add(handle)
+                running[handle] = job
             if not running:
                 return  # what is left needs a job that failed
             for handle in self._ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
                 job, returned = running.pop(handle), self._result(handle)
                 if returned.unseen:
-                    running[self._send(job, place)] = job
+                    apart.add(returned.unseen)
+                    to_send.append(job)
                     continue
                 for path, parcel in returned.parcels.items():
                     unpack(parcel, folder.root / path)
@@ -73,7 +86,7 @@ class Cluster:
                 yield FinishedJob(job, returned.error, returned.seconds)
             yield None
 
-    def _submit(self, job: StudyJob, place: Place, sent: Sent | None = None, parcels: Sequence[Any] = ()) -> Any:
+    def _submit(self, job: StudyJob, place: StudyPlace, sent: Sent | None = None, parcels: Sequence[Any] = ()) -> Any:
         cpus, gpus = self._share(job)
         options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
         if job.kind == "report":  # it reads all runs
@@ -82,7 +95,7 @@ class Cluster:
             options = {"num_cpus": 0, "scheduling_strategy": strategy}
         return self._remote.options(**options).remote(job, place, cpus, sent, *parcels)
 
-    def _send(self, job: StudyJob, place: Place) -> Any:
+    def _send(self, job: StudyJob, place: StudyPlace) -> Any:
         """Submit a job with all that it reads."""
         folder = StudyFolder(Path(place.root))
         elsewhere = outside(job, Path(place.start), folder.root)
@@ -142,8 +155,8 @@ def _knock(address: str) -> None:
     socket.create_connection((host, int(port)), timeout=10).close()
 
 
-def _mark(folder: StudyFolder) -> Place:
+def _mark(folder: StudyFolder) -> StudyPlace:
     """Put a new token into the study's folder."""
     token = secrets.token_hex(16)
     write_text(folder.token, token)
-    return Place(str(folder.root), token, os.getcwd())
+    return StudyPlace(str(folder.root), token, os.getcwd())
