@@ -142,9 +142,12 @@ def _start(address: str | None) -> Any:
             _knock(address)
         ray.init(address=address or "local", ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
     except (OSError, ValueError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        if address is None:
+            raise HoldfastError(f"Ray does not start on this machine: {reason}") from None
         raise HoldfastError(
-            f"--address {address} has no Ray cluster ({str(error).splitlines()[0]}). Start one with "
-            "`ray start --head`, or leave --address out to use this machine."
+            f"--address {address} has no Ray cluster ({reason}). Start one with `ray start --head`, or leave --address "
+            "out to use this machine."
         ) from None
     return ray
 
@@ -152,7 +155,7 @@ def _start(address: str | None) -> Any:
 def _knock(address: str) -> None:
     """Find out at once that nobody is there; Ray itself tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    socket.create_connection((host, int(port)), timeout=10).close()
+    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _mark(folder: StudyFolder) -> StudyPlace:
