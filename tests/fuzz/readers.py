@@ -297,6 +297,13 @@ def policy(levels: int) -> Callable[[Path], object]:
     return read
 
 
+def study_rates(file: Path) -> None:
+    from holdfast.studies.estimate import rates
+    from holdfast.studies.jobs import StudyFolder
+
+    rates(StudyFolder(file.parent))
+
+
 def rolled_back(file: Path) -> None:
     from holdfast.serve.deploy import rollback
 
@@ -456,6 +463,7 @@ READERS = [
     Reader("policy/config.json", copied("bundle", "policy/config.json"), policy(1), seal_folder(1)),
     Reader("policy/model.safetensors", copied("bundle", "policy/model.safetensors"), policy(1), seal_folder(1)),
     Reader("history.jsonl", written("history.jsonl", samples.HISTORY), rolled_back),
+    Reader("jobs.jsonl", written("jobs.jsonl", samples.JOBS), study_rates),
     Reader("state.json", samples.progress("state.json"), training_state),
     Reader("training.safetensors", samples.progress("training.safetensors"), training_state),
     Reader("rollout.json", copied("filmed", "rollouts/0000/rollout.json"), rollouts),

@@ -111,6 +111,10 @@ HISTORY = "".join(
     json.dumps({"when": "2026-11-15T16:10:02Z", "action": "deploy", "stack": stack}) + "\n"
     for stack in (["a" * 64], ["a" * 64, "b" * 64])
 )
+JOBS = "".join(
+    json.dumps({"job": f"{kind}-er-1", "kind": kind, "error": error, "seconds": 12.5, "amount": 100}) + "\n"
+    for kind, error in (("train", ""), ("evaluate", "it broke"))
+)
 TRIALS_CSV = (
     "task,stage,when,operator,seed,milestones,penalties,final,seconds,times,notes\n"
     "stack_bowls,1,2026-11-15T16:10:02,ann,3,,,yes,12.5,,fine\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
-import time
+import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,23 +16,35 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.commands.flags import parse
-from holdfast.commands.study_evidence import check_settled, find_study, merge, pack, report, report_evidence
+from holdfast.commands.study_evidence import (
+    check_settled,
+    find_study,
+    merge,
+    pack,
+    print_report,
+    report,
+    report_evidence,
+)
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
 from holdfast.studies import Study, shipped
+from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
-from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
-from holdfast.studies.plan import PlannedRun, make_plan, status
+from holdfast.studies.history import job_states
+from holdfast.studies.jobs import StudyFolder, make_jobs
+from holdfast.studies.on_node import is_running, last_line
+from holdfast.studies.on_ray import Cluster, FinishedJob
+from holdfast.studies.plan import PlannedRun, check_devices, complete_jobs, make_plan, status
 from holdfast.train.config import TrainConfig
 
 _HELP = """\
 Carry out a study: many runs with different settings and seeds, recorded, trained, tried and reported together.
 
-  plan      print the runs, stages, steps and trials
+  plan      print the runs, stages, steps, trials, and about how many hours and how much disk they take
   run       carry it out on Ray, on this machine or a cluster; killed, run it again: nothing is lost or done twice
-  status    show how far each run has come
+  status    show how far each run has come, and which jobs are running or have failed
   report    write the page about all runs that have trials
   pack      write all that a report needs into one small file of evidence: no weights, no pixels
   merge     join files of evidence of one study, from machines that never met
@@ -75,9 +87,9 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
     plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""))
     console = Console(highlight=False)
     if args.action == "plan":
-        console.print(_plan_table(study, plan))
+        _print_plan(study, folder, plan, console)
     elif args.action == "status":
-        console.print(_status_table(study, folder, plan))
+        _print_status(study, folder, plan, console)
     else:
         _run(study, folder, plan, args, console)
 
@@ -99,32 +111,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _plan_table(study: Study, plan: Sequence[PlannedRun]) -> Table:
+def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
     table = Table(title=f"{study.name}: {study.question or 'no question given'}", title_justify="left")
     for heading in ("run", "stages", "of them shared", "steps", "trials"):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
+        table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     for planned in plan:
         shared = str(planned.shared) if planned.shared else ""
         cells = str(len(planned.stages)), shared, f"{planned.steps:,}", f"{planned.trials:,}"
         table.add_row(planned.run.name, *cells)
+    console.print(table)
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
     steps, trials = sum(planned.steps for planned in plan), sum(planned.trials for planned in plan)
-    table.caption = f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials"
-    table.caption_justify = "left"
-    return table
+    console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)
+    console.print(hours_text(study, plan, make_jobs(study, folder), folder), soft_wrap=True)
+    console.print(disk_text(study, plan, folder), soft_wrap=True)
 
 
-def _status_table(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun]) -> Table:
+def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
     table = Table(title=f"{study.name} in {folder.root}", title_justify="left")
     for heading in ("run", "stages", "trials"):
-        table.add_column(heading, justify="left" if heading == "run" else "right")
+        table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     found = status(folder, plan)
-    for one in found:
-        stages, trials = f"{one.stages} of {len(one.run.stages)}", f"{one.trials} of {one.run.trials}"
-        table.add_row(one.run.run.name, stages, trials, style="green" if one.done else None)
-    table.caption = f"{sum(one.done for one in found)} of {len(found)} runs are done"
+    for run in found:
+        stages, trials = f"{run.stages} of {len(run.run.stages)}", f"{run.trials} of {run.run.trials}"
+        table.add_row(run.run.run.name, stages, trials, style="green" if run.done else None)
+    table.caption = f"{sum(run.done for run in found)} of {len(found)} runs are done"
     table.caption_justify = "left"
-    return table
+    console.print(table)
+    states = job_states(make_jobs(study, folder), folder, complete_jobs(study, folder, found))
+    counts = Counter(one.state for one in states)
+    console.print(
+        f"jobs: {', '.join(f'{counts[state]} {state}' for state in ('done', 'running', 'failed', 'waiting'))}"
+    )
+    for one in states:
+        if one.state in ("running", "failed"):
+            style = "red" if one.state == "failed" else ""
+            console.print(Text(f"{one.job.name} {one.state}: {one.note}", style), soft_wrap=True)
 
 
 def _run(
@@ -132,15 +154,20 @@ def _run(
 ) -> None:
     if args.trainings < 1:
         raise HoldfastError(f"--trainings must be at least 1, got {args.trainings}.")
+    with console.status("Starting Ray"):
+        cluster = Cluster(args.address, args.trainings)
+    check_devices(plan, cluster.has_gpu)
     with locked(folder.lock, f"{folder.root} is being carried out by another process."):
         _settle(study, folder)
-        console.print(_plan_table(study, plan))
-        failed = _carry_out(make_jobs(study, folder, os.cpu_count() or 1), folder, args, console)
+        _print_plan(study, folder, plan, console)
+        failed = _carry_out(study, folder, plan, cluster, console)
+        if all(one.trained for one in status(folder, plan)):
+            shutil.rmtree(folder.shared, ignore_errors=True)
     if failed:
         raise HoldfastError(f"{failed} jobs failed, see above. Mend the cause and run the same command again.")
-    console.print(_status_table(study, folder, plan))
+    _print_status(study, folder, plan, console)
     if study.evaluate:
-        console.print(f"Report: {folder.report}", soft_wrap=True)
+        print_report(folder, console)
 
 
 def _settle(study: Study, folder: StudyFolder) -> None:
@@ -150,23 +177,33 @@ def _settle(study: Study, folder: StudyFolder) -> None:
     write_text(folder.settings, json.dumps(to_json(study), indent=1))
 
 
-def _carry_out(jobs: Sequence[StudyJob], folder: StudyFolder, args: argparse.Namespace, console: Console) -> int:
-    """Run the jobs under a live display; returns how many failed."""
-    from holdfast.studies.on_ray import Resources, carry_out, last_line
-
-    began, done, failed = time.monotonic(), 0, 0
+def _carry_out(
+    study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], cluster: Cluster, console: Console
+) -> int:
+    """Run the jobs that are not done yet under a live display; returns how many failed."""
+    folder = StudyFolder(folder.root.absolute())
+    jobs = make_jobs(study, folder)
+    states = job_states(jobs, folder, complete_jobs(study, folder, status(folder, plan)))
+    left = [one.job for one in states if one.state != "done" or one.job.kind == "report"]
+    work = WorkLeft(study, plan, left, folder)
+    failed = 0
     with Live(console=console, refresh_per_second=2, transient=True) as live:
-        live.update(Text("Starting Ray"))
-        for outcome, running in carry_out(jobs, folder.logs, Resources(args.address, args.trainings)):
-            if outcome and outcome.error:
-                failed += 1
-                console.print(Text(f"{outcome.job.name} failed: {outcome.error}", "red"), soft_wrap=True)
-                console.print(f"  holdfast {shlex.join(outcome.job.command)}", soft_wrap=True)
-                console.print(f"  its output: {folder.logs / outcome.job.name}.log", soft_wrap=True)
-            elif outcome:
-                done += 1
-                console.print(f"{outcome.job.name} done", soft_wrap=True)
-            head = Text(f"{done} of {len(jobs)} jobs done, {time.monotonic() - began:.0f} s")
-            states = [f"  {job.name}: {last_line(folder.logs / f'{job.name}.log')}" for job in running]
-            live.update(Group(head, *(Text(state, overflow="ellipsis", no_wrap=True) for state in states)))
+        for outcome in cluster.carry_out(left, folder):
+            if outcome:
+                work.end(outcome)
+                failed += bool(outcome.error)
+                _print_outcome(outcome, folder, console)
+            running = [one for one in left if is_running(folder.log(one))]
+            lines = [f"  {job.name}: {last_line(folder.log(job))}" for job in running]
+            live.update(Group(Text(work.text()), *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines)))
     return failed
+
+
+def _print_outcome(outcome: FinishedJob, folder: StudyFolder, console: Console) -> None:
+    job = outcome.job
+    if not outcome.error:
+        console.print(f"{job.name} done", soft_wrap=True)
+        return
+    console.print(Text(f"{job.name} failed: {outcome.error}", "red"), soft_wrap=True)
+    console.print(f"  holdfast {shlex.join(job.command)}", soft_wrap=True)
+    console.print(f"  its output: {folder.log(job)}", soft_wrap=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from rich.console import Console
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import read_content
@@ -15,6 +18,7 @@ from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.merge import merge_files
 from holdfast.studies.results import StudyResults, evidence_results, study_results
 from holdfast.studies.study import study_from_json
+from holdfast.studies.summary_table import summary_tables
 
 
 def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
@@ -88,10 +92,15 @@ def _size(file: Path) -> str:
 
 
 def _write(results: StudyResults, folder: StudyFolder, origin: str) -> None:
-    from holdfast.report.gather import with_baselines
-    from holdfast.report.page import write_results
+    from holdfast.studies.page import write
 
-    runs = [group.runs[s] for s in results.study.seeds for group in results.groups if s in group.runs]
-    if not runs:
+    if not results.groups:
         raise HoldfastError(f"No run in {origin} has trials yet. Start it with `holdfast study run`.")
-    print(write_results(with_baselines(runs), folder.report))
+    write(results, folder.report)
+    print_report(folder, Console(highlight=False))
+
+
+def print_report(folder: StudyFolder, console: Console) -> None:
+    """Print the tables of the report that was written, and where its page is."""
+    console.print(summary_tables(json.loads(folder.metrics.read_text())))
+    console.print(f"Report: {folder.report}", soft_wrap=True)

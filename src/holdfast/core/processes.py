@@ -21,7 +21,9 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def killed_with_parent() -> None:
-    """In a forked child, before it runs a program: kill it when the parent ends. Only Linux can."""
+def killed_with_parent(parent: int) -> None:
+    """In a forked child, before it runs a program: kill it when the process `parent` ends. Only Linux can."""
     set_death_signal = 1  # of prctl
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(1)

@@ -66,9 +66,9 @@ def _judge(study: Study, claim: StudyClaim, measures: Measures) -> JudgedClaim:
 
 
 def verdict(figure: StudyFigure, than: float) -> Verdict:
-    """Whether the whole interval lies above `than`, below it, or neither."""
+    """Whether the whole interval lies above `than`, below it, or neither. One seed decides nothing."""
     if figure.value is None:
         return "not measured"
-    if figure.low is None or figure.high is None:
+    if figure.low is None or figure.high is None or figure.seeds < 2:
         return "undecided"
     return "holds" if figure.low > than else "does not hold" if figure.high < than else "undecided"

@@ -18,12 +18,17 @@ Kind = Literal["record", "train", "evaluate", "report"]
 
 @dataclass(frozen=True)
 class StudyJob:
-    """One command. It can start when the jobs named in `needs` are done; killed, it is simply run again."""
+    """One command. It can start when the jobs named in `needs` are done; killed, it is simply run again.
+
+    `reads` and `writes` are files and folders in the study's folder, for machines that do not see it.
+    """
 
     name: str
     kind: Kind
     command: Command
     needs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,19 @@ class StudyFolder:
         """Stages that runs have in common."""
         return self.root / "shared"
 
+    def log(self, job: StudyJob) -> Path:
+        """Output of a job."""
+        return self.root / "logs" / f"{job.name}.log"
+
     @property
-    def logs(self) -> Path:
-        """Output of the jobs."""
-        return self.root / "logs"
+    def token(self) -> Path:
+        """A random text, by which a machine knows that it sees this very folder."""
+        return self.root / ".token"
+
+    @property
+    def history(self) -> Path:
+        """The jobs that have ended."""
+        return self.root / "jobs.jsonl"
 
     @property
     def lock(self) -> Path:
@@ -58,6 +72,11 @@ class StudyFolder:
         return self.root / "report" / "index.html"
 
     @property
+    def metrics(self) -> Path:
+        """The numbers on that page."""
+        return self.report.with_name("metrics.json")
+
+    @property
     def runs(self) -> Path:
         """The folders of all runs."""
         return self.root / "runs"
@@ -66,10 +85,19 @@ class StudyFolder:
         """The files of a run."""
         return RunPaths(self.runs / run.name)
 
+    def inside(self, path: Path) -> str:
+        """A path relative to the folder."""
+        return path.relative_to(self.root).as_posix()
+
     def data(self, study: Study, seed: int) -> Path:
         """The demonstrations of a seed."""
         own = study.record is not None and study.record.seed is None
         return self.root / "data" / (f"seed-{seed}" if own else "all")
+
+
+def tasks_of(study: Study) -> tuple[str, ...]:
+    """The tasks of all streams of a study, each once."""
+    return tuple(dict.fromkeys(name for run in study.runs() for name in stream_of(run, "data").names))
 
 
 def stream_of(run: StudyRun, data: str) -> Stream:
@@ -77,19 +105,16 @@ def stream_of(run: StudyRun, data: str) -> Stream:
     return catalog.load_stream(str(run.flags.get("stream", "")), data).only(run.flags.get("tasks", []))
 
 
-def make_jobs(study: Study, folder: StudyFolder, processes: int) -> list[StudyJob]:
+def make_jobs(study: Study, folder: StudyFolder) -> list[StudyJob]:
     """All jobs, in an order in which each comes after those it needs."""
     runs = study.runs()
     jobs: list[StudyJob] = []
     if study.record:
         for seed in study.seeds if study.record.seed is None else study.seeds[:1]:
-            jobs.append(_recording(study, folder, seed, processes))
-    for run in runs:
-        jobs.append(StudyJob(f"train-{run.name}", "train", _training(study, folder, run), _recordings(study, run)))
+            jobs.append(_recording(study, folder, seed))
+    jobs += [_training(study, folder, run) for run in runs]
     if study.evaluate:
-        for run in runs:
-            command = _evaluation(study, folder, run, processes)
-            jobs.append(StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",)))
+        jobs += [_evaluation(study, folder, run) for run in runs]
         command = ("study", "report", str(folder.root))
         jobs.append(StudyJob("report", "report", command, tuple(job.name for job in jobs if job.kind == "evaluate")))
     return jobs
@@ -103,33 +128,41 @@ def train_flags(study: Study, folder: StudyFolder, run: StudyRun) -> list[str]:
     return [f"--{name}={flag_text(value)}" for name, value in {**run.flags, **own}.items()]
 
 
-def _training(study: Study, folder: StudyFolder, run: StudyRun) -> Command:
-    return ("train", *train_flags(study, folder, run))
-
-
-def _recording(study: Study, folder: StudyFolder, seed: int, processes: int) -> StudyJob:
+def _recording(study: Study, folder: StudyFolder, seed: int) -> StudyJob:
     assert study.record
     data = folder.data(study, seed)
-    tasks = dict.fromkeys(name for run in study.runs() for name in stream_of(run, str(data)).names)
     command = (
-        *("record", "--tasks", *tasks, "--episodes", str(study.record.episodes), "--size", str(study.record.size)),
-        *("--seed", str(study.record.seed_for(seed)), "--arena", study.arena),
-        *("--output", str(data), "--processes", str(processes)),
+        *(
+            "record",
+            "--tasks",
+            *tasks_of(study),
+            "--episodes",
+            str(study.record.episodes),
+            "--size",
+            str(study.record.size),
+        ),
+        *("--seed", str(study.record.seed_for(seed)), "--arena", study.arena, "--output", str(data)),
     )
-    return StudyJob(f"record-{data.name}", "record", command)
+    return StudyJob(f"record-{data.name}", "record", command, writes=(folder.inside(data),))
 
 
-def _recordings(study: Study, run: StudyRun) -> tuple[str, ...]:
-    if study.record is None:
-        return ()
-    return (f"record-seed-{run.seed}" if study.record.seed is None else "record-all",)
+def _training(study: Study, folder: StudyFolder, run: StudyRun) -> StudyJob:
+    command = ("train", *train_flags(study, folder, run))
+    own = (folder.inside(folder.run(run).root), folder.inside(folder.shared))
+    if not study.record:
+        return StudyJob(f"train-{run.name}", "train", command, reads=own, writes=own)
+    data = folder.data(study, run.seed)
+    reads = (folder.inside(data), *own)
+    return StudyJob(f"train-{run.name}", "train", command, (f"record-{data.name}",), reads, own)
 
 
-def _evaluation(study: Study, folder: StudyFolder, run: StudyRun, processes: int) -> Command:
-    trials = study.evaluate
+def _evaluation(study: Study, folder: StudyFolder, run: StudyRun) -> StudyJob:
+    trials, paths = study.evaluate, folder.run(run)
     assert trials
     horizon = ("--horizon", str(trials.horizon)) if trials.horizon else ()
-    return (
-        *("evaluate", str(folder.run(run).root), "--trials", str(trials.trials), "--cells", trials.cells, *horizon),
-        *("--first-seed", str(trials.first_seed), "--arena", study.arena, "--processes", str(processes)),
+    command = (
+        *("evaluate", str(paths.root), "--trials", str(trials.trials), "--cells", trials.cells, *horizon),
+        *("--first-seed", str(trials.first_seed), "--arena", study.arena),
     )
+    reads, writes = (folder.inside(paths.root),), (folder.inside(paths.trials),)
+    return StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",), reads, writes)

@@ -13,7 +13,7 @@ from holdfast.core.records import Stage
 from holdfast.methods.method import Arrangement
 from holdfast.runs.trials import Trials
 from holdfast.studies.claims import check_claims
-from holdfast.studies.jobs import StudyFolder, stream_of, train_flags
+from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
 from holdfast.studies.study import Study, StudyRun
 from holdfast.train.config import TrainConfig
 from holdfast.train.plan import stages_of
@@ -60,6 +60,16 @@ def make_plan(
     return tuple(planned)
 
 
+def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:
+    """Refuse runs that ask for a GPU where there is none."""
+    for planned in plan:
+        if planned.config.device.startswith("cuda") and not has_gpu:
+            raise HoldfastError(
+                f"Run {planned.run.name} asks for a GPU (device = {planned.config.device!r}), but Ray sees no machine "
+                "that has one. Take `device` out of the study's file, or join a cluster with --address."
+            )
+
+
 def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) -> list[str]:
     """What decides each stage's weights, as far as settings tell; see train/shared_stages.py for the exact rule."""
     settings = to_json(config)
@@ -90,9 +100,14 @@ class RunStatus:
     trials: int
 
     @property
+    def trained(self) -> bool:
+        """Whether all stages are finished."""
+        return self.stages == len(self.run.stages)
+
+    @property
     def done(self) -> bool:
         """Whether nothing is left to do."""
-        return self.stages == len(self.run.stages) and self.trials >= self.run.trials
+        return self.trained and self.trials >= self.run.trials
 
 
 def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
@@ -107,3 +122,12 @@ def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
         finished = sum(stage.checkpoint.exists for stage in paths.stages())
         found.append(RunStatus(planned, finished, trials))
     return found
+
+
+def complete_jobs(study: Study, folder: StudyFolder, found: Sequence[RunStatus]) -> set[str]:
+    """Names of the jobs whose results are in the study's folder."""
+    recorded = [folder.data(study, seed) for seed in study.seeds if study.record]
+    names = {f"record-{data.name}" for data in recorded if all((data / task).exists() for task in tasks_of(study))}
+    names |= {f"train-{one.run.run.name}" for one in found if one.trained}
+    names |= {f"evaluate-{one.run.run.name}" for one in found if one.done}
+    return names | ({"report"} if folder.report.exists() else set())

@@ -1,0 +1,199 @@
+"""Whole studies on Ray: killed in many ways, on machines that come and go, and on one that does not see the folder."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from point_study import TRAIN, commands, edited, is_alive, with_arena, write_study
+
+from holdfast.cli import main
+from holdfast.core import checked_folder
+from holdfast.evaluate import engine
+from holdfast.evaluate.workers import run_share
+from holdfast.runs.run_log import read_lines
+from holdfast.runs.trials import Trials
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two Ray nodes of one core each on this machine, both with the fake arena."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", with_arena()["PYTHONPATH"])
+    # A node that was killed is given up after a second, not after a quarter of a minute.
+    monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    monkeypatch.setenv("RAY_health_check_failure_threshold", "2")
+    cluster = Cluster(initialize_head=True)
+    cluster.add_node()
+    yield cluster
+    cluster.shutdown()
+
+
+class StudyProcess:
+    """`holdfast study run` in a process of its own, with what is needed to hurt it."""
+
+    def __init__(self, file, folder, cluster):
+        self.file, self.folder, self.cluster = file, folder, cluster
+        self.start()
+
+    def start(self):
+        words = ["study", "run", str(self.file), f"--output={self.folder}", f"--address={self.cluster.address}"]
+        where = self.file.parent  # flags may name files relative to it
+        self.driver = subprocess.Popen([sys.executable, "-m", "holdfast", *words], env=with_arena(), cwd=where)
+
+    def found(self, kind, node=None):
+        """A running command of a kind, on a node; waits for one."""
+        while True:
+            assert self.driver.poll() is None, f"the study was over before a command {kind} could be killed"
+            for command, worker, its_node in commands(kind, self.folder):
+                if node in (None, its_node):
+                    return command, worker
+            time.sleep(0.1)
+
+    def kill_driver(self, kind, pause):
+        self.found(kind)
+        time.sleep(pause)
+        self.driver.kill()
+        self.driver.wait()
+        self.start()
+
+    def kill_worker(self, kind, pause):
+        command, worker = self.found(kind)
+        time.sleep(pause)
+        kill(worker)
+        wait_for_end(command)
+
+    def kill_node(self, kind, pause):
+        (node,) = self.cluster.worker_nodes
+        command, _ = self.found(kind, node.all_processes["raylet"][0].process.pid)
+        time.sleep(pause)
+        self.cluster.remove_node(node, allow_graceful=False)
+        wait_for_end(command)
+        self.cluster.add_node()
+
+
+def kill(process):
+    with contextlib.suppress(ProcessLookupError):  # its job was done in the pause
+        os.kill(process, signal.SIGKILL)
+
+
+def wait_for_end(process):
+    """A command ends with its worker and with its node. Only the test's own limit of time can end this."""
+    while is_alive(process):
+        time.sleep(0.05)
+
+
+def results(run):
+    """Weights of every stage and all trials, without when they ran."""
+    stages = sorted((run / "stages").iterdir())
+    weights = [checked_folder.file_hash(s / "checkpoint" / "policy" / "model.safetensors") for s in stages]
+    with Trials(run / "trials.sqlite") as file:
+        return weights, sorted((t.stage, t.task, t.seed, t.score, t.weights) for t in file.all())
+
+
+def undisturbed(run, *flags):
+    """The results of a run on its own, without Ray and without other processes."""
+    assert main(["train", *TRAIN, f"--output={run}", *flags]) == 0
+    trials = ["--trials=2", "--cells=needed", "--device=cpu", "--arena=fake_arena:FakeArena"]
+    assert main(["evaluate", str(run), *trials]) == 0
+    return results(run)
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Trials of this process run here: new processes would import LeRobot again and again."""
+    monkeypatch.syspath_prepend(str(with_arena()["PYTHONPATH"].split(os.pathsep)[0]))
+
+    def local(setup, checkpoint, processes):
+        return lambda orders: (trial for order in orders for trial in run_share(setup, [order]))
+
+    monkeypatch.setattr(engine, "local", local)
+
+
+def stages_trained(run):
+    """The stages that a run has trained itself."""
+    lines = read_lines(run / "audit.jsonl")
+    taken = {line["stage"] for line in lines if line["event"] == "taken_over"}
+    return {int(stage.name[:2]) for stage in (run / "stages").iterdir()} - taken
+
+
+def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_once(cluster, in_process, tmp_path):
+    file, folder = write_study(tmp_path), tmp_path / "study"
+    edited(file, 'method = ["sequential", "er"]\n[[grid]]\n', 'stream = ["points.toml", "back.toml"]\n')
+    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = ["sequential", "er", "joint"]')
+    number = random.randrange(10**6)
+    print(f"moments of the kills: seed {number}")
+    pause = random.Random(number).uniform
+    study = StudyProcess(file, folder, cluster)
+    study.kill_driver("record", pause(0, 5))
+    study.kill_worker("train", pause(0, 5))
+    study.kill_node("train", pause(0, 5))
+    study.kill_driver("train", pause(0, 5))
+    study.kill_node("evaluate", pause(0, 5))
+    assert study.driver.wait() == 0
+    assert (folder / "report" / "metrics.json").exists()
+    assert not (folder / "shared").exists()
+
+    runs = sorted(path.name for path in (folder / "runs").iterdir())
+    assert len(runs) == 12
+    trained = {name: stages_trained(folder / "runs" / name) for name in runs}
+    # For every seed: the first task of each stream once for both methods, a second stage of each, and joint training.
+    assert sum(map(len, trained.values())) == 2 * 2 * (1 + 2 + 1)
+    for name in runs:
+        stream, method, seed = name.rsplit("-", 2)
+        stream = "points" if "points" in stream else "back"
+        flags = [f"--stream={tmp_path}/{stream}.toml", f"--data_root={folder}/data/all"]
+        alone = undisturbed(tmp_path / name, *flags, f"--method={method}", f"--seed={seed}")
+        assert results(folder / "runs" / name) == alone, name
+
+
+# Python runs this file first. Nothing under the folder can be opened, listed or made by this process.
+BLIND = """
+import os, sys
+
+def refuse(event, args):
+    if event in ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "sqlite3.connect"):
+        if str(args[0]).startswith(os.environ["UNSEEN"]):
+            raise FileNotFoundError(2, "no such file", str(args[0]))
+
+sys.addaudithook(refuse)
+"""
+
+
+def test_a_machine_that_does_not_see_the_folder_gets_what_it_needs_and_sends_results_back(
+    in_process, tmp_path, tmp_path_factory, monkeypatch, capsys
+):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    blind = tmp_path_factory.mktemp("blind")
+    (blind / "sitecustomize.py").write_text(BLIND)
+    file, folder = write_study(tmp_path), tmp_path / "study"
+    edited(file, "seeds = [1, 2]", "seeds = [1]")
+    edited(file, 'method = ["sequential", "er"]', 'method = "sequential"')
+    edited(file, "[0.2, 0.5]", "[0.5]")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    path = f"{blind}{os.pathsep}{with_arena()['PYTHONPATH']}"
+    cluster.add_node(env_vars={"PYTHONPATH": path, "UNSEEN": str(tmp_path)})
+    try:
+        assert main(["study", "run", str(file), f"--output={folder}", f"--address={cluster.address}"]) == 0
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert (folder / "report" / "metrics.json").exists()
+    assert "Finished" in (folder / "logs" / "train-sequential-1.log").read_text()
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
+        *("data", "jobs.jsonl", "logs", "report", "runs", "study.json")
+    ]
+    assert stages_trained(folder / "runs" / "sequential-1") == {1, 2}
+    assert stages_trained(folder / "runs" / "er-replay.frequency=0.5-1") == {2}
+    flags = [f"--stream={tmp_path}/points.toml", f"--data_root={folder}/data/all", "--replay.frequency=0.5", "--seed=1"]
+    for name, method in (("sequential-1", "sequential"), ("er-replay.frequency=0.5-1", "er")):
+        assert results(folder / "runs" / name) == undisturbed(tmp_path / name, *flags, f"--method={method}")
