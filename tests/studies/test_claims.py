@@ -76,7 +76,11 @@ def keeps(flags, seed, i, j, layout):
     ],
 )
 def test_a_verdict_needs_the_whole_interval(low, high, than, said):
-    assert verdict(StudyFigure(1.0, low, high, 1, 1), than) == said
+    assert verdict(StudyFigure(1.0, low, high, 3, 60), than) == said
+
+
+def test_one_seed_decides_nothing():
+    assert verdict(StudyFigure(3.0, 1.0, 5.0, seeds=1, trials=20), 0.0) == "undecided"
 
 
 def test_what_has_no_value_was_not_measured():
@@ -167,7 +171,8 @@ def test_a_good_claim_is_planned(file, capsys):
 
 
 def test_claims_of_a_study_that_was_started_may_change_and_nothing_else(file, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("holdfast.commands.study._carry_out", lambda *arguments: 0)
+    for name in ("_carry_out", "print_report", "Cluster", "check_devices"):
+        monkeypatch.setattr(f"holdfast.commands.study.{name}", lambda *arguments: 0)
     run = ["study", "run", str(file), f"--output={tmp_path}/out"]
     assert main(run) == 0
     file.write_text(STUDY.replace("than = 1", "than = 2"))
