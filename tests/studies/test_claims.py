@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 from made_up_study import results, study
@@ -172,7 +173,7 @@ def test_a_good_claim_is_planned(file, capsys):
 
 def test_claims_of_a_study_that_was_started_may_change_and_nothing_else(file, tmp_path, monkeypatch, capsys):
     for name in ("_carry_out", "print_report", "Cluster", "check_devices"):
-        monkeypatch.setattr(f"holdfast.commands.study.{name}", lambda *arguments: 0)
+        monkeypatch.setattr(f"holdfast.commands.study.{name}", MagicMock(return_value=0))
     run = ["study", "run", str(file), f"--output={tmp_path}/out"]
     assert main(run) == 0
     file.write_text(STUDY.replace("than = 1", "than = 2"))
