@@ -1,11 +1,15 @@
 """A study's file: which runs it makes, what they are called, what it refuses, what is planned."""
 
+from pathlib import Path
+
 import pytest
 from point_study import edited, write_study
 
+from holdfast.catalog import load_stream
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.studies import load_study, shipped
+from holdfast.studies.jobs import StudyFolder, make_jobs
 
 
 @pytest.fixture
@@ -69,3 +73,16 @@ def test_every_shipped_study_can_be_planned(capsys):
 def test_an_unknown_study_names_the_shipped_ones():
     with pytest.raises(HoldfastError, match="replay-frequency"):
         load_study("replay-frequenzy")
+
+
+def test_a_study_of_several_streams_records_the_tasks_of_all_once_for_every_seed():
+    study = load_study("paper-twin")
+    jobs = {job.name: job for job in make_jobs(study, StudyFolder(Path("here")))}
+    for seed in (1, 2, 3):
+        words = jobs[f"record-seed-{seed}"].command
+        tasks = words[words.index("--tasks") + 1 : words.index("--episodes")]
+        assert sorted(tasks) == sorted(load_stream("heterogeneous", "data").names)  # all ten
+        training = jobs[f"train-bimanual-er-replay.share=frames-{seed}"]
+        assert {"--stream=bimanual", f"--data_root=here/data/seed-{seed}"} <= set(training.command)
+        assert training.needs == (f"record-seed-{seed}",)
+    assert len(jobs) == 3 + 2 * 3 * 9 + 1
