@@ -32,8 +32,9 @@ class ReplayConfig:
     # With mix=step, which steps replay. plain: an independent coin per step; stratified: exactly round(f_r * steps);
     # released: a coin seeded by the step alone, so the same steps in every stage and run (the paper).
     coin: Coin = "plain"
-    # Which episodes are kept: random, diverse (unlike each other in state and action), or hard (those the policy
-    # predicts worst at the end of their stage).
+    # Which episodes are kept: random; diverse (unlike each other in statistics of state and action); coverage (every
+    # episode is near a kept one, in its path and its first images); hard (those the policy predicts worst at the end of
+    # their stage); surprise (random at first; later those whose loss has risen most since their stage).
     selection: str = "random"
     # reference: kept episodes are read from their datasets, which must stay where they are; copy: the run copies
     # them at the end of each stage, and the stage's dataset may be deleted.
@@ -48,4 +49,10 @@ class ReplayConfig:
         require_choice("replay.store", self.store, Store)
         if self.selection not in SELECTIONS:
             raise unknown("--replay.selection", self.selection, SELECTIONS)
+        if SELECTIONS[self.selection].by_rise:
+            chosen = (
+                f"with --replay.selection={self.selection}, which looks at kept episodes again at every stage's end"
+            )
+            require(self.frequency > 0, "replay.frequency", self.frequency, f"above 0 {chosen}")
+            require(self.store == "reference", "replay.store", self.store, f"reference {chosen}")
         require(all(w > 0 for w in self.weights.values()), "replay.weights", self.weights, "all above 0")
