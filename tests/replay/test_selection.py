@@ -148,7 +148,7 @@ def test_coverage_sees_the_first_images():
 def test_thumbnails_are_the_mean_grey_of_every_camera():
     rng = np.random.default_rng(0)
     pixels = {name: torch.from_numpy(rng.integers(0, 256, (3, 3, 16, 24), dtype=np.uint8)) for name in "ab"}
-    spec = SimpleNamespace(format="raw", cameras={name: (16, 24) for name in pixels})
+    spec = SimpleNamespace(format="raw", cameras=dict.fromkeys(pixels, (16, 24)))
     found = thumbnails(Cache(spec, np.zeros(3), np.zeros(3), pixels, {}), np.array([2, 0]))
     assert found.shape == (2, 2 * 64)
     blocks = pixels["b"][0].numpy().mean(0).reshape(8, 2, 8, 3).mean((1, 3)) / 255

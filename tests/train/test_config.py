@@ -72,7 +72,7 @@ BAD = {
 GOOD = {
     "replay.ratio": (0.002, 1),
     "replay.frequency": (0, 0.99),
-    "replay.share": ("equal", "group", "frames"),
+    "replay.share": ("equal", "group", "frames", "need"),
     "replay.coin": ("plain", "stratified", "released"),
     "replay.mix": ("step", "row"),
     "replay.store": ("reference", "copy"),

@@ -59,6 +59,7 @@ from holdfast.train.stage_data import (
 from holdfast.train.stage_progress import StageProgress
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
+from holdfast.train.watch import Watch
 
 
 def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
@@ -230,7 +231,11 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     extra = partial(setting.method.extra_loss, kept=ready.kept)
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
-    sampler = build_sampler(config, stage, data)
+    probe = LossProbe(config, stage, data, adapter, ready.normalization, setting.device, setting.console)
+    watch = Watch(config.replay, stage, data, probe, setting.console, ranks)
+    watch.announce()
+    watch.look(state)
+    sampler = build_sampler(config, stage, data, state.looks)
     totals = LossTotals(data.names, adapter.names, setting.arms(adapter.names), setting.device, ranks)
     log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with StageProgress(setting.console, stage, config, state.step) as progress:
@@ -238,10 +243,13 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))
             totals.add(draw, batch["task_index"], *step(state, batch))
+            watch.look(state)
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
                 with ranks.together():
                     line = totals.read(state.step, state.optimizer.param_groups[0]["lr"])
+                if state.looks:
+                    line["watched_loss"] = state.looks[-1].losses
                 if log:
                     log.write(line)
                 progress.show(line)
@@ -249,6 +257,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
                 save_progress(files.progress, state, config.checkpoint.keep, ranks)
             progress.advance(state.step)
     batches.close()
+    watch.report(state, sampler)
     if log:
         log.close()
 

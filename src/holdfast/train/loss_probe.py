@@ -27,6 +27,7 @@ from holdfast.train.step import Stepper, step_seed
 
 NO_AUGMENTATION = AugmentConfig(shift=0, brightness=0, contrast=0, saturation=0)
 FRAMES = 8  # per episode, on which its score is measured
+WATCHED = 32  # of a watched episode
 
 
 class LossProbe:
@@ -74,6 +75,16 @@ class LossProbe:
                 row = self._data.names.index(kept.task)
                 found[kept.task] = self._scores(row, kept.places, number) - np.array(kept.losses)
         return found
+
+    def batch(self, row: int, episode: int) -> Batch:
+        """Frames spread over an episode, to be watched during the stage."""
+        with closing(self._batches()) as batches:
+            return batches.make(self._spread(row, episode, WATCHED))
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> float:
+        """The loss of a batch, with the same noise every time. Leaves the policy in evaluation mode."""
+        return float(self._loss(batch, step_seed(self._config.seed, self._stage.number)).total)
 
     @torch.no_grad()
     def _scores(self, row: int, episodes: Sequence[int], stage: int) -> np.ndarray:
