@@ -6,7 +6,6 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.data.loader import AHEAD
 from holdfast.replay.buffer import Kept
-from holdfast.replay.config import ReplayConfig
 from holdfast.replay.looks import Look, check_looks, eased, growth, is_watched, replayed, shares_by_need
 
 LOOKS = [Look(0, {"a": 0.5, "b": 2.0}), Look(10, {"a": 1.0, "b": 1.0}), Look(20, {"a": 0.75, "b": 3.0})]
@@ -70,11 +69,3 @@ def test_looks_of_a_file_are_checked(looks):
     check_looks([], 30, "it")
     with pytest.raises(HoldfastError, match="it must hold looks at the same tasks, at steps from 0 to 30 in order"):
         check_looks(looks, 30, "it")
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("alarm", 0.0), ("alarm", float("inf")), ("alarm", float("nan")), ("watch_every", 0)]
-)
-def test_a_bad_setting_is_named(setting, value):
-    with pytest.raises(HoldfastError, match=f"--replay.{setting} must be .*got {value}"):
-        ReplayConfig(**{setting: value})

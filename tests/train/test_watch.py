@@ -1,4 +1,4 @@
-"""Replay that follows watched episodes: what is drawn, against formulas of its own; and after kills, the same weights."""
+"""Replay that follows watched episodes: what is drawn, against its own formulas; and the same weights after kills."""
 
 import json
 import multiprocessing

@@ -26,8 +26,8 @@ class ReplayConfig:
     # rows from the buffer.
     mix: Mix = "step"
     # How replayed samples are split: equal (per task), group (by `weights`), frames (by what is kept, so that tasks of
-    # long episodes are replayed more: the released code), need (a kept episode of every task is set aside and watched: a
-    # task whose loss on it has doubled since the stage's start gets twice the share of one whose loss has not risen).
+    # long episodes are replayed more: the released code), need (a kept episode of every task is set aside and watched;
+    # a task whose loss has doubled since the stage's start gets twice the share of one whose loss has not risen).
     share: Share = "equal"
     # Weights of the groups, used with share=group. The paper's asymmetric schedule is 2 : 1 with frequency 0.3.
     weights: dict[str, float] = field(default_factory=lambda: {"bimanual": 2.0, "single": 1.0})

@@ -1,8 +1,8 @@
 """How much earlier tasks have been forgotten in a stage so far, and what follows for its replay.
 
-One kept episode of every earlier task is set aside: it is not replayed, and its loss is measured at the stage's start and
-in regular intervals. These looks are part of the training state, and all else is pure in them, so ranks and resumed runs
-agree.
+One kept episode of every earlier task is set aside: it is not replayed, and its loss is measured at the stage's start
+and in regular intervals. These looks are part of the training state, and all else is pure in them, so ranks and resumed
+runs agree.
 """
 
 from __future__ import annotations
