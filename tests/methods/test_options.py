@@ -81,7 +81,7 @@ def test_options_of_a_policy_read_no_file_wherever_they_come_from(options):
     ("flag", "valid"),
     [
         ("replay.mix", ["step", "row"]),
-        ("replay.share", ["equal", "group", "frames"]),
+        ("replay.share", ["equal", "group", "frames", "need"]),
         ("replay.coin", ["plain", "stratified"]),
         ("replay.store", ["reference", "copy"]),
         ("norm.strategy", ["per-task", "frozen-first", "mixed", "calibrated"]),

@@ -1,12 +1,18 @@
 """Rankings: whole, repeatable, and following what they are shown."""
 
+import itertools
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from toys import TINY, candidates
 
 from holdfast.cli import main
+from holdfast.data.cache.cache import Cache
+from holdfast.data.cache.thumbnails import thumbnails
 from holdfast.replay import selection
 from holdfast.replay.buffer import Buffer
 from holdfast.replay.selection import SELECTIONS
@@ -88,3 +94,76 @@ def test_a_run_shows_scores_of_its_own_policy_to_a_selection_that_asks(toy, monk
     assert len(set(seen[0].scores.tolist())) == 6
     assert (seen[0].scores > 0).all()
     assert train(toy, "three", "--replay.selection=diverse") == list(SELECTIONS["diverse"].rank(seen[0]))
+
+
+def paths(*curves, still=0):
+    """Episodes whose only state follows the given curves, with dimensions beside it that never move."""
+    values = np.concatenate(curves)[:, None]
+    state = np.hstack([values, np.full((len(values), still), 3.0)])
+    return candidates("a", [len(curve) for curve in curves], state=state, action=values)
+
+
+def test_trajectories_are_compared_in_their_own_time():
+    slow, fast = np.linspace(0, 1, 50), np.linspace(0, 1, 7)
+    found = paths(slow, fast, slow[::-1], still=2).trajectories
+    assert found.shape == (3, 3 * selection.POINTS)
+    assert np.allclose(found[0], found[1])
+    assert np.allclose(found[0, : selection.POINTS], found[2, : selection.POINTS][::-1])
+    assert not found[:, selection.POINTS :].any()  # what never moves does not count
+    assert paths([2.0]).trajectories.shape == (1, selection.POINTS)
+
+
+def radius(points, chosen):
+    """The largest distance from any point to the nearest chosen one."""
+    return max(min(np.linalg.norm(p - points[c]) for c in chosen) for p in points)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coverage_is_within_twice_the_best_cover_for_every_number_of_episodes(seed):
+    curves = np.random.default_rng(seed).normal(size=(8, 5)).cumsum(1)
+    shown = paths(*curves)
+    ranked = SELECTIONS["coverage"].rank(shown)
+    for count in range(1, 8):
+        best = min(radius(shown.trajectories, chosen) for chosen in itertools.combinations(range(8), count))
+        assert radius(shown.trajectories, ranked[:count]) <= 2 * best + 1e-12
+
+
+def test_coverage_tells_apart_what_summaries_cannot():
+    there, back = np.array([0.0, 1, 0, -1, 0]), np.array([0.0, -1, 0, 1, 0])
+    ranked = SELECTIONS["coverage"].rank(paths(there, there, there, back, there))
+    assert 3 in ranked[:2]
+    assert sorted(ranked) == list(range(5))
+    assert 3 not in SELECTIONS["diverse"].rank(paths(there, there, there, back, there))[:2]
+
+
+def test_coverage_sees_the_first_images():
+    seen = np.zeros((5, 64), np.float32)
+    seen[2, :32] = 1  # one scene is different, all movements are alike
+    alike = paths(*[np.arange(4.0)] * 5)
+    ranked = SELECTIONS["coverage"].rank(replace(alike, thumbnails=seen))
+    assert 2 in ranked[:2]
+    assert SELECTIONS["coverage"].rank(alike) == (0, 1, 2, 3, 4)
+
+
+def test_thumbnails_are_the_mean_grey_of_every_camera():
+    rng = np.random.default_rng(0)
+    pixels = {name: torch.from_numpy(rng.integers(0, 256, (3, 3, 16, 24), dtype=np.uint8)) for name in "ab"}
+    spec = SimpleNamespace(format="raw", cameras=dict.fromkeys(pixels, (16, 24)))
+    found = thumbnails(Cache(spec, np.zeros(3), np.zeros(3), pixels, {}), np.array([2, 0]))
+    assert found.shape == (2, 2 * 64)
+    blocks = pixels["b"][0].numpy().mean(0).reshape(8, 2, 8, 3).mean((1, 3)) / 255
+    assert np.allclose(found[1, 64:].reshape(8, 8), blocks, atol=1e-6)
+
+
+def test_a_run_shows_first_images_to_coverage(toy, monkeypatch):
+    seen = []
+
+    def coverage(shown):
+        seen.append(shown)
+        return selection.coverage(shown)
+
+    monkeypatch.setitem(SELECTIONS, "coverage", selection.Selection(coverage, needs_thumbnails=True))
+    assert train(toy, "one", "--replay.selection=coverage") == list(selection.coverage(seen[0]))
+    assert seen[0].thumbnails.shape == (6, 2 * 64)
+    assert len(np.unique(seen[0].thumbnails, axis=0)) > 1
+    assert seen[0].scores is None

@@ -21,6 +21,7 @@ from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
+from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.folder import RunFolder
 from holdfast.train import engine
 from holdfast.train.step import Stepper
@@ -270,6 +271,20 @@ def test_rows_of_a_batch_are_replayed_alike_on_two_ranks(toy):
     assert {line["replay_samples"] for line in found} == {2, 3}
     assert sum(line["replay_samples"] for line in found) == sum(line["samples"]["reach"] for line in found) == 67
     assert all(line["replay_samples"] == line["samples"]["reach"] for line in found)
+
+
+def test_a_memory_that_follows_losses_does_so_alike_on_two_ranks(toy):
+    (toy / "three.toml").write_text(stream_text())
+    memory = ("--replay.share=need", "--replay.alarm=0.1", "--replay.watch_every=3", "--replay.selection=surprise")
+    more = (f"--stream={toy}/three.toml", "--steps=6", "--replay.frequency=0.6", "--replay.ratio=1")
+    run, _ = in_two(toy, "memory-ddp", *memory, *more)
+    other = alone(toy, "memory-one", *memory, *more)
+    assert_close(run, other, ["01-reach", "02-lift", "03-sweep"], limit=1e-4)
+    assert any(line["replay_steps"] for line in lines(run, "03-sweep"))
+    for ours, theirs in zip(lines(run, "03-sweep"), lines(other, "03-sweep"), strict=True):
+        assert ours["watched_loss"] == pytest.approx(theirs["watched_loss"], abs=1e-4)
+    kept = [Checkpoint(folder / "stages" / "03-sweep" / "checkpoint").buffer.tasks for folder in (run, other)]
+    assert [k.episodes for k in kept[0]] == [k.episodes for k in kept[1]]
 
 
 def test_an_error_of_the_first_rank_ends_all_with_one_message(toy):

@@ -14,6 +14,7 @@ from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
 from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
+from holdfast.replay.looks import Look
 from holdfast.train.config import OptimConfig
 from holdfast.train.distributed.shard_metadata import METADATA
 from holdfast.train.distributed.shards import read_shards, shard_shapes, write_shards
@@ -294,3 +295,40 @@ def test_what_one_rank_saved_comes_back_and_other_tensors_are_refused(tmp_path):
         trained(ema=0).load(tmp_path)
     (tmp_path / "training.safetensors").write_bytes(b"\x80\x04nonsense")
     refused(tmp_path, r"training\.safetensors")
+
+
+def looked(folder):
+    """Progress with looks at watched episodes."""
+    state = trained()
+    state.looks = [Look(0, {"a": 0.5}), Look(2, {"a": 0.25})]
+    folder.mkdir()
+    state.save(folder)
+    return state
+
+
+def test_looks_are_read_back(tmp_path):
+    wanted = looked(tmp_path / "progress").looks
+    fresh = trained(steps=1)
+    fresh.load(tmp_path / "progress")
+    assert (fresh.step, fresh.looks) == (3, wanted)
+    trained().save(tmp_path / "progress")
+    assert json.loads((tmp_path / "progress" / "state.json").read_text()) == {"step": 3}
+    fresh.load(tmp_path / "progress")
+    assert fresh.looks == []
+
+
+@pytest.mark.parametrize(
+    ("looks", "says"),
+    [
+        ({}, "must hold a list of looks, got {}"),
+        ([7], "state.json cannot be used"),
+        ([{"step": 0}], "losses is missing"),
+        ([{"step": 0, "losses": {"a": "much"}}], "losses.a: input should be a valid number"),
+        ([{"step": 2, "losses": {"a": 1}}, {"step": 1, "losses": {"a": 1}}], "at steps from 0 to 3 in order"),
+        ([{"step": 0, "losses": {"a": 1}}, {"step": 1, "losses": {}}], "looks at the same tasks"),
+    ],
+)
+def test_looks_that_cannot_be_are_named(tmp_path, looks, says):
+    looked(tmp_path / "progress")
+    (tmp_path / "progress" / "state.json").write_text(json.dumps({"step": 3, "looks": looks}))
+    refused(tmp_path / "progress", says)

@@ -29,6 +29,8 @@ examples:
   holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
   holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group
   holdfast train --stream=kitchen.toml --replay.mix=row             old and new samples in every batch
+  holdfast train --stream=kitchen.toml --replay.share=need          more of the tasks that are being forgotten
+  holdfast train --stream=kitchen.toml --replay.selection=coverage --replay.alarm=0.1     (docs/memory.md)
   holdfast train --stream=kitchen.toml --method=ewc --method.strength=1000
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 

@@ -7,6 +7,7 @@ same frames.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +36,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class Sampler:
-    """The sampling rule of one stage. `replayed(step)` says how many rows of a step's batch come from the buffer."""
+    """The sampling rule of one stage. `replayed(step)` says how many rows of a step's batch come from the buffer.
+
+    `shares(step)` are the shares of the replayed pools where they change during the stage, instead of their weights.
+    """
 
     seed: int
     stage: int
@@ -44,6 +48,7 @@ class Sampler:
     current: tuple[Pool, ...]
     replay: tuple[Pool, ...] = ()
     replayed: Callable[[int], int] = lambda step: 0
+    shares: Callable[[int], np.ndarray] | None = None
 
     def draw(self, step: int, rank: int = 0, world: int = 1) -> Draw:
         """Frames of this rank's part of the batch of `step`."""
@@ -51,7 +56,7 @@ class Sampler:
             raise HoldfastError(f"A batch of {self.batch_size} cannot be dealt to {world} ranks equally.")
         old = self.replayed(step) if self.replay else 0
         rng = np.random.default_rng([self.seed, self.stage, step, 1])
-        drawn = [pools.draw(n, rng) for pools, n in self._shares(old)]
+        drawn = [pools.draw(n, rng) for pools, n in self._parts(old, step)]
         rows, frames = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
         if len(drawn) > 1:  # so that any slice of the batch (a rank's, a micro-batch's) mixes old and new
             order = rng.permutation(self.batch_size)
@@ -59,9 +64,12 @@ class Sampler:
         own = slice(rank * self.batch_size // world, (rank + 1) * self.batch_size // world)
         return Draw(rows[own], frames[own], old)
 
-    def _shares(self, old: int) -> list[tuple[_Pools, int]]:
+    def _parts(self, old: int, step: int) -> list[tuple[_Pools, int]]:
+        """New and old pools, each with the number of its rows."""
         new = [(self._new, self.batch_size - old)] if old < self.batch_size else []
-        return [*new, (self._old, old)] if old else new
+        if not old:
+            return new
+        return [*new, (self._old.shared(self.shares(step)) if self.shares else self._old, old)]
 
     @cached_property
     def _new(self) -> _Pools:
@@ -80,6 +88,12 @@ class _Pools:
         self._rows = np.array([p.row for p in pools])
         self._sizes = np.array([len(p.frames) for p in pools])
         self._frames = np.concatenate([p.frames for p in pools])
+
+    def shared(self, weights: np.ndarray) -> _Pools:
+        """The same pools with other weights."""
+        other = copy(self)
+        other._edges = np.cumsum(weights)
+        return other
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Systematic sampling over pools (each gets its share of the batch to within one), uniform within a pool."""

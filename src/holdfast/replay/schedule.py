@@ -15,7 +15,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
 
-Share = Literal["equal", "group", "frames"]
+Share = Literal["equal", "group", "frames", "need"]
 Coin = Literal["plain", "stratified", "released"]
 Mix = Literal["step", "row"]
 
@@ -86,10 +86,11 @@ def shares(
     """Probability of each task among replayed samples.
 
     equal: the same for every task. group: groups by their weight, tasks of a group equally. frames: in proportion
-    to what is kept, so long episodes dominate (what the paper's released code does).
+    to what is kept, so long episodes dominate (what the paper's released code does). need: equal, until the losses of
+    watched episodes differ (`looks.py`).
     """
     raw: np.ndarray
-    if share == "equal":
+    if share in ("equal", "need"):
         raw = np.ones(len(tasks))
     elif share == "frames":
         raw = np.array([frames[t] for t in tasks], dtype=float)
@@ -103,7 +104,7 @@ def shares(
         members = [groups[t] for t in tasks]
         raw = np.array([weights[g] / members.count(g) for g in members])
     else:
-        raise unknown("replay share", share, ("equal", "group", "frames"))
+        raise unknown("replay share", share, get_args(Share))
     if raw.sum() <= 0:
         raise HoldfastError(f"Replay weights must be positive, got {dict(weights)}.")
     return raw / raw.sum()

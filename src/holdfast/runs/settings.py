@@ -24,6 +24,8 @@ FREE = ("output", "share", "dry_run", "json", "log", "checkpoint", "cache", "str
 LATER: dict[str, Any] = {
     "config.method_options": {},
     "config.replay.mix": "step",
+    "config.replay.alarm": None,
+    "config.replay.watch_every": 100,
     "config.norm.widen": "all",
     "config.optim.ema_warmup": True,
 }

@@ -30,7 +30,7 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.replay.buffer import Buffer
-from holdfast.replay.selection import SELECTIONS, Candidates
+from holdfast.replay.selection import SELECTIONS
 from holdfast.runs.checkpoint import Checkpoint, write_contents
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
@@ -38,7 +38,8 @@ from holdfast.runs.run_log import RANGE_CHECK
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
-from holdfast.train.kept_copies import copy_kept, free_frames
+from holdfast.train.keep import keep_episodes
+from holdfast.train.kept_copies import free_frames
 from holdfast.train.log import LossTotals, MetricsLog
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.plan import stages_of
@@ -58,6 +59,7 @@ from holdfast.train.stage_data import (
 from holdfast.train.stage_progress import StageProgress
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
+from holdfast.train.watch import Watch
 
 
 def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = ALONE) -> Path:
@@ -130,7 +132,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     saved = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
     # After its last step a stage replays nothing, and the run's copies may have shrunk already.
     over = saved is not None and checkpoint.step(saved) == stage.steps
-    rest = replace(stage, frequency=0.0) if over else stage
+    rest = replace(stage, frequency=0.0) if over and not SELECTIONS[config.replay.selection].by_rise else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
     check_schema(agreed, data.lessons)
@@ -162,7 +164,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     config, data, normalization, policy = setting.config, ready.data, ready.normalization, ready.adapter.policy
     learned = data.new[-1]
     probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device, setting.console)
-    buffer = keep_episodes(setting, ready, probe) if setting.method.replays else ready.buffer
+    buffer = keep_episodes(setting, data, ready.buffer, probe) if setting.method.replays else ready.buffer
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
         kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")
@@ -185,20 +187,6 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     if config.replay.store == "copy":
         free_frames(config, data)
     return finished
-
-
-def keep_episodes(setting: Setting, ready: Ready, probe: LossProbe) -> Buffer:
-    """Rank the episodes of the task just learned, and keep the best of them in the buffer."""
-    config, learned = setting.config, ready.data.new[-1]
-    source, selection = learned.source, config.replay.selection
-    scores = probe.episode_scores(ready.data.learning - 1) if SELECTIONS[selection].needs_scores else None
-    arrays = source.state, source.action, source.starts, source.ends
-    candidates = Candidates(learned.task.name, config.seed, *arrays, scores)
-    buffer = ready.buffer.after_stage(candidates, source.fingerprint, selection)
-    if config.replay.store == "copy":
-        run, stream, embodiment, console = setting.run, setting.stream, setting.embodiment, setting.console
-        buffer = copy_kept(run, stream, config, embodiment, console, buffer, learned)
-    return buffer
 
 
 def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None) -> Adapter:
@@ -243,7 +231,11 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     extra = partial(setting.method.extra_loss, kept=ready.kept)
     step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
-    sampler = build_sampler(config, stage, data)
+    probe = LossProbe(config, stage, data, adapter, ready.normalization, setting.device, setting.console)
+    watch = Watch(config.replay, stage, data, probe, setting.console, ranks)
+    watch.announce()
+    watch.look(state)
+    sampler = build_sampler(config, stage, data, state.looks)
     totals = LossTotals(data.names, adapter.names, setting.arms(adapter.names), setting.device, ranks)
     log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
     with StageProgress(setting.console, stage, config, state.step) as progress:
@@ -251,10 +243,13 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))
             totals.add(draw, batch["task_index"], *step(state, batch))
+            watch.look(state)
             done = number + 1 == stage.steps
             if state.step % config.log.every == 0 or done:
                 with ranks.together():
                     line = totals.read(state.step, state.optimizer.param_groups[0]["lr"])
+                if state.looks:
+                    line["watched_loss"] = state.looks[-1].losses
                 if log:
                     log.write(line)
                 progress.show(line)
@@ -262,6 +257,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
                 save_progress(files.progress, state, config.checkpoint.keep, ranks)
             progress.advance(state.step)
     batches.close()
+    watch.report(state, sampler)
     if log:
         log.close()
 

@@ -1,8 +1,8 @@
-"""The loss of a finished stage's policy on the stage's own data, for methods and selections that need it."""
+"""The loss of a policy on chosen frames of a stage's data, for methods, selections and shares that need it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -19,6 +19,7 @@ from holdfast.norm.strategies import Normalization
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.config import AugmentConfig
+from holdfast.replay.buffer import Buffer
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import computes_in_bf16
 from holdfast.train.stage_data import StageData
@@ -26,6 +27,7 @@ from holdfast.train.step import Stepper, step_seed
 
 NO_AUGMENTATION = AugmentConfig(shift=0, brightness=0, contrast=0, saturation=0)
 FRAMES = 8  # per episode, on which its score is measured
+WATCHED = 32  # of a watched episode
 
 
 class LossProbe:
@@ -58,18 +60,48 @@ class LossProbe:
                 seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
                 yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
 
-    @torch.no_grad()
     def episode_scores(self, row: int) -> np.ndarray:
         """The loss of every episode of a lesson, on frames spread over it, all with the same noise."""
-        source, seed = self._data.lessons[row].source, step_seed(self._config.seed, self._stage.number)
-        scores = []
+        return self._scores(row, range(len(self._data.lessons[row].source.starts)), self._stage.number)
+
+    def rises(self, buffer: Buffer) -> dict[str, np.ndarray]:
+        """How much the loss of every kept episode has risen since the end of its own stage, by task.
+
+        Frames and noise are those of that stage. Tasks whose losses were not kept are left out.
+        """
+        found = {}
+        for number, kept in enumerate(buffer.tasks, 1):
+            if kept.losses is not None:
+                row = self._data.names.index(kept.task)
+                found[kept.task] = self._scores(row, kept.places, number) - np.array(kept.losses)
+        return found
+
+    def batch(self, row: int, episode: int) -> Batch:
+        """Frames spread over an episode, to be watched during the stage."""
         with closing(self._batches()) as batches:
-            episodes = zip(source.starts, source.ends, strict=True)
-            for first, end in self._shown(episodes, "episodes", len(source.starts)):
-                frames = np.unique(np.linspace(first, end - 1, FRAMES).round().astype(np.int64))
-                batch = batches.make(Draw(np.full(len(frames), row), frames, 0))
+            return batches.make(self._spread(row, episode, WATCHED))
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> float:
+        """The loss of a batch, with the same noise every time. Leaves the policy in evaluation mode."""
+        return float(self._loss(batch, step_seed(self._config.seed, self._stage.number)).total)
+
+    @torch.no_grad()
+    def _scores(self, row: int, episodes: Sequence[int], stage: int) -> np.ndarray:
+        """Losses of episodes with the noise of a stage."""
+        seed, scores = step_seed(self._config.seed, stage), []
+        with closing(self._batches()) as batches:
+            for episode in self._shown(episodes, "episodes", len(episodes)):
+                batch = batches.make(self._spread(row, episode, FRAMES))
                 scores.append(float(self._loss(batch, seed).total))
         return np.array(scores)
+
+    def _spread(self, row: int, episode: int, count: int) -> Draw:
+        """At most `count` frames, spread over an episode."""
+        source = self._data.lessons[row].source
+        first, last = source.starts[episode], source.ends[episode] - 1
+        frames = np.unique(np.linspace(first, last, count).round().astype(np.int64))
+        return Draw(np.full(len(frames), row), frames, 0)
 
     def _shown[T](self, items: Iterable[T], word: str, count: int) -> Iterator[T]:
         """Show the progress: hundreds of samples can take a minute on a CPU."""
@@ -90,13 +122,12 @@ class LossProbe:
             return self._adapter.loss(ready, self._stepper.active_rows(batch))
 
     def _batches(self) -> Batches:
-        count = self._data.learning
-        return Batches(self._data.new, self._data.caches[:count], self._adapter.layout, self._device)
+        return Batches(self._data.lessons, self._data.caches, self._adapter.layout, self._device)
 
     @cached_property
     def _stepper(self) -> Stepper:
-        spaces = [self._spaces.train(lesson.task.name) for lesson in self._data.new]
+        lessons, stage = self._data.lessons, self._stage
+        spaces = [self._spaces.train(lesson.task.name) for lesson in lessons]
         preprocess = transforms.build_training(self._adapter.config, spaces)
-        active = np.stack([lesson.active for lesson in self._data.new]) if self._config.idle == "mask" else None
-        number, steps = self._stage.number, self._stage.steps
-        return Stepper(self._config, self._adapter, preprocess, active, number, steps, self._device)
+        active = np.stack([lesson.active for lesson in lessons]) if self._config.idle == "mask" else None
+        return Stepper(self._config, self._adapter, preprocess, active, stage.number, stage.steps, self._device)

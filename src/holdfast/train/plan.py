@@ -52,6 +52,7 @@ class TrainingPlan:
     ranks: int
     samples_per_rank: int
     parallel: str
+    replay_alarm: float | None = None  # then counts of replay are the most there can be
 
 
 def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
@@ -88,6 +89,7 @@ def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1
         ranks,
         config.batch_size // ranks,
         config.parallel,
+        config.replay.alarm,
     )
 
 
@@ -175,11 +177,12 @@ def table(plan: TrainingPlan) -> Table:
     out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
     for heading in ("stage", "learns", "steps", "of them replay", "replayed samples", "episodes kept after it"):
         out.add_column(heading, justify="right" if heading in ("stage", "steps", "of them replay") else "left")
+    about = "~" if plan.replay_alarm is None else "at most "
     for stage in plan.stages:
         split = ", ".join(f"{name} {share:.0%}" for name, share in stage.replay_share.items())
         kept = ", ".join(f"{name} {count}" for name, count in stage.kept.items() if count is not None)
-        replayed = f"~{stage.replay_steps}" if stage.replay_frequency else ""
-        split = f"~{stage.replay_samples}: {split}" if stage.replay_frequency else ""
+        replayed = f"{about}{stage.replay_steps}" if stage.replay_frequency else ""
+        split = f"{about}{stage.replay_samples}: {split}" if stage.replay_frequency else ""
         out.add_row(str(stage.number), stage.name, str(stage.steps), replayed, split, kept)
     shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
     out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"

@@ -1,4 +1,4 @@
-"""The training state that a stage saves on the way: live weights, their average, AdamW's moments, and the step."""
+"""The training state that a stage saves on the way: live weights, their average, AdamW's moments, step and looks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json, to_json
 from holdfast.core.shapes import check_shapes
+from holdfast.replay.looks import Look, check_looks
 from holdfast.train.config import OptimConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.distributed.shards import is_sharded, laid_out_like, read_shards, shard_shapes, whole, write_shards
@@ -32,6 +34,7 @@ class TrainingState:
         self.parameters = {name: p for name, p in policy.named_parameters() if p.requires_grad}
         self.average = Average(self.parameters, config.ema, config.ema_warmup) if config.ema else None
         self.step = 0
+        self.looks: list[Look] = []  # at watched episodes, if replay follows them
         self._ranks = ranks
 
     def advance(self, clip: float) -> torch.Tensor:
@@ -72,12 +75,13 @@ class TrainingState:
         elif self._ranks.first:
             save_file({k: v.contiguous() for k, v in tensors.items()}, folder / TENSORS)
         if self._ranks.first:
-            (folder / STEP).write_text(json.dumps({"step": self.step}))
+            looks = {"looks": to_json(self.looks)} if self.looks else {}
+            (folder / STEP).write_text(json.dumps({"step": self.step, **looks}))
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
         """Inverse of `save`, whatever the number of ranks was; what does not fit the policy is refused."""
-        self.step = _read_step(folder / STEP)
+        self.step, self.looks = _read_step(folder / STEP)
         stored = self._read_whole(folder) if (folder / TENSORS).exists() else self._read_shards(folder)
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(stored[f"buffer/{name}"])
@@ -127,9 +131,14 @@ class TrainingState:
         return shapes
 
 
-def _read_step(file: Path) -> int:
+def _read_step(file: Path) -> tuple[int, list[Look]]:
     content = outside.read_json(file)
     step = content.get("step") if isinstance(content, dict) else None
     if type(step) is not int or step < 0:
         raise HoldfastError(f"{file} must hold the number of a step, got {str(content)[:80]}.")
-    return step
+    found = content.get("looks", [])
+    if not isinstance(found, list):
+        raise HoldfastError(f"{file} must hold a list of looks, got {str(found)[:80]}.")
+    looks = [from_json(Look, look, str(file)) for look in found]
+    check_looks(looks, step, file)
+    return step, looks

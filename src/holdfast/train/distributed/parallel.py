@@ -43,6 +43,10 @@ def refuse_shards(config: TrainConfig, ranks: Ranks) -> None:
     flags = [f"--method={config.method}"] if method.needs_whole_policy else []
     if method.replays and SELECTIONS[config.replay.selection].needs_scores:
         flags.append(f"--replay.selection={config.replay.selection}")
+    if method.replays and config.replay.watches:
+        flags.append(
+            "--replay.share=need" if config.replay.share == "need" else f"--replay.alarm={config.replay.alarm}"
+        )
     if flags:
         raise HoldfastError(
             f"{flags[0]} needs the whole policy on one rank, and --parallel=fsdp leaves each rank only a part of it. "

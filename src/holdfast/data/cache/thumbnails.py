@@ -1,0 +1,27 @@
+"""Small grey images, by which episodes are compared."""
+
+from __future__ import annotations
+
+from itertools import batched
+
+import numpy as np
+import torch
+from torch.nn.functional import adaptive_avg_pool2d
+
+from holdfast.data.cache.cache import Cache
+
+SIDE = 8  # pixels
+AT_ONCE = 64  # images in memory
+
+
+def thumbnails(cache: Cache, frames: np.ndarray) -> np.ndarray:
+    """Grey images of `SIDE` x `SIDE` pixels, values from 0 to 1: one row per frame, its cameras one after the other."""
+    rows = []
+    for part in batched(frames.tolist(), AT_ONCE):
+        small = []
+        for camera, size in cache.spec.cameras.items():
+            pixels = torch.empty((len(part), 3, *size), dtype=torch.uint8)
+            cache.images(camera, torch.tensor(part), pixels)
+            small.append(adaptive_avg_pool2d(pixels.float().mean(1), SIDE).flatten(1) / 255)
+        rows.append(torch.cat(small, 1).numpy())
+    return np.concatenate(rows)
