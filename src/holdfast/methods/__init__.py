@@ -1,4 +1,4 @@
-"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep, the rest methods."""
+"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep; most others are methods."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from holdfast.methods.er import ExperienceReplay
 from holdfast.methods.ewc import Ewc
 from holdfast.methods.finetune import Finetune
 from holdfast.methods.joint import Joint
+from holdfast.methods.l2 import L2
 from holdfast.methods.method import Method
 from holdfast.methods.sequential import Sequential
 
@@ -21,6 +22,7 @@ METHODS: dict[str, type[Method]] = {
     "joint": Joint,
     "finetune": Finetune,
     "ewc": Ewc,
+    "l2": L2,
 }
 
 

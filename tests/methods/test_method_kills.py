@@ -1,0 +1,30 @@
+"""Every method ends with the same bits, weights and what it keeps, however often it was killed."""
+
+import pytest
+from method_runs import STAGES, killed, train
+
+from holdfast.core import checked_folder as checkpoint
+
+KEPT = ("policy/model.safetensors", "method.safetensors")
+# Flags, files of a checkpoint that must be the same, and where each attempt is killed.
+METHODS = {
+    "l2": (
+        ("--method.strength=1",),
+        KEPT,
+        [("holdfast.methods.l2", "L2.keep", 1), ("holdfast.methods.l2", "L2.extra_loss", 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_killed_it_ends_with_the_same_weights(toy, name):
+    flags, files, kills = METHODS[name]
+    flags = (f"--method={name}", *flags)
+    for kill in kills:
+        killed(toy, "killed", *flags, kill=kill)
+    train(toy, "killed", *flags)
+    train(toy, "whole", *flags)
+    for stage in STAGES:
+        for file in files:
+            found, wanted = (toy / run / "stages" / stage / "checkpoint" / file for run in ("killed", "whole"))
+            assert checkpoint.file_hash(found) == checkpoint.file_hash(wanted), (stage, file)
