@@ -45,7 +45,7 @@ def test_frozen_weights_are_left_alone():
 
 @pytest.mark.parametrize("value", ["-1", "inf"])
 def test_a_bad_strength_is_named(value):
-    with pytest.raises(HoldfastError, match="--method.strength must be at least 0 and finite"):
+    with pytest.raises(HoldfastError, match=r"--method\.strength must be at least 0 and finite"):
         build_method("l2", {"strength": value})
 
 

@@ -13,6 +13,26 @@ METHODS = {
         KEPT,
         [("holdfast.methods.l2", "L2.keep", 1), ("holdfast.methods.l2", "L2.extra_loss", 5)],
     ),
+    "lwf": (
+        (),
+        KEPT,
+        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.lwf", "Lwf.extra_loss", 5)],
+    ),
+    "derpp": (
+        ("--replay.frequency=0.5",),
+        (*KEPT, "buffer.json"),
+        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.derpp", "Derpp.extra_loss", 8)],
+    ),
+    "agem": (
+        ("--replay.frequency=0.5",),
+        (*KEPT[:1], "buffer.json"),
+        [("holdfast.methods.agem", "Agem.combine", 5), ("holdfast.train.engine", "keep_episodes", 1)],
+    ),
+    "joint-cumulative": (
+        (),
+        (*KEPT[:1], "buffer.json"),
+        [("holdfast.train.step", "Stepper.__call__", 11), ("holdfast.train.engine", "keep_episodes", 1)],
+    ),
 }
 
 

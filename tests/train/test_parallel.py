@@ -251,6 +251,10 @@ def test_a_rank_killed_in_a_step_is_started_again_and_ends_as_if_undisturbed(toy
 METHODS = {
     "ewc": (("--method.samples=4", "--method.strength=1e5"), 1),
     "l2": (("--method.strength=1",), 1),
+    "lwf": ((), 1),
+    "derpp": (("--replay.mix=row", "--replay.frequency=0.4"), 1),
+    "agem": (("--replay.frequency=0.3",), None),
+    "joint-cumulative": ((), None),
 }
 
 

@@ -1,4 +1,4 @@
-"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep; most others are methods."""
+"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from inspect import get_annotations
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.methods.agem import Agem
+from holdfast.methods.derpp import Derpp
 from holdfast.methods.er import ExperienceReplay
 from holdfast.methods.ewc import Ewc
 from holdfast.methods.finetune import Finetune
 from holdfast.methods.joint import Joint
+from holdfast.methods.joint_cumulative import JointCumulative
 from holdfast.methods.l2 import L2
+from holdfast.methods.lwf import Lwf
 from holdfast.methods.method import Method
 from holdfast.methods.sequential import Sequential
 
@@ -23,6 +27,10 @@ METHODS: dict[str, type[Method]] = {
     "finetune": Finetune,
     "ewc": Ewc,
     "l2": L2,
+    "lwf": Lwf,
+    "derpp": Derpp,
+    "agem": Agem,
+    "joint-cumulative": JointCumulative,
 }
 
 

@@ -43,7 +43,9 @@ class L2(Method):
         import torch
 
         anchor = kept.part("anchor")
-        return self.strength / 2 * torch.stack([(w - anchor[n]).square().sum() for n, w in trained(policy).items()]).sum()
+        return (
+            self.strength / 2 * torch.stack([(w - anchor[n]).square().sum() for n, w in trained(policy).items()]).sum()
+        )
 
     def keep(
         self, policy: torch.nn.Module, losses: Callable[[int], Iterator[Loss]], kept: MethodState | None

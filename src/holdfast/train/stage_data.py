@@ -51,6 +51,11 @@ class StageData:
         return self.lessons[: self.learning]
 
     @property
+    def replays(self) -> bool:
+        """Whether some are being replayed."""
+        return len(self.lessons) > self.learning
+
+    @property
     def names(self) -> list[str]:
         """Names of all tasks, in the order of the rows of a batch."""
         return [lesson.task.name for lesson in self.lessons]
