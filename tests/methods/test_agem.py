@@ -61,6 +61,7 @@ def rows_of(seed, count=8):
         "action_is_pad": torch.zeros(count, 1, dtype=torch.bool),
         "task_index": torch.tensor([0, 1, 0, 0, 2, 0, 1, 0])[:count],
         "task": ["x"] * count,
+        "observation.images.head": torch.zeros(count, 3, 4, 4, dtype=torch.uint8),
     }
 
 

@@ -30,6 +30,7 @@ examples:
   holdfast train --stream=mixed.toml --replay.frequency=0.3 --replay.share=group
   holdfast train --stream=kitchen.toml --replay.mix=row             old and new samples in every batch
   holdfast train --stream=kitchen.toml --method=ewc --method.strength=1000
+  holdfast train --stream=kitchen.toml --method=my_methods.py:Mine            your own: docs/tutorials/add_a_method.md
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
 A stream file lists your tasks in order:

@@ -18,6 +18,7 @@ from holdfast.methods.joint_cumulative import JointCumulative
 from holdfast.methods.l2 import L2
 from holdfast.methods.lwf import Lwf
 from holdfast.methods.method import Method
+from holdfast.methods.own import is_own, load_own
 from holdfast.methods.sequential import Sequential
 
 METHODS: dict[str, type[Method]] = {
@@ -35,9 +36,11 @@ METHODS: dict[str, type[Method]] = {
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of the method with this name."""
+    """The class of the method with this name. Runs the file of a user's own, so the name must be the user's."""
+    if is_own(name):
+        return load_own(name)
     if name not in METHODS:
-        raise unknown("--method", name, METHODS)
+        raise HoldfastError(f"{unknown('--method', name, METHODS)} For one of your own give file.py:Class.")
     return METHODS[name]
 
 

@@ -70,9 +70,17 @@ class Method:
 
     @property
     def takes_plain_steps(self) -> bool:
-        """Whether its steps are those of the base class, so that runs of other methods can have them in common."""
+        """Whether its steps are those of the base class, so that runs of other methods can have them in common.
+
+        Only of the package's own methods it is known what else they depend on.
+        """
         kind = type(self)
-        return not self.combines and (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
+        ours = kind.__module__.startswith("holdfast.methods.")
+        return (
+            ours
+            and not self.combines
+            and (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
+        )
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The stages of a stream: here one per task, each from the weights before.
