@@ -28,6 +28,11 @@ METHODS = {
         (*KEPT[:1], "buffer.json"),
         [("holdfast.methods.agem", "Agem.combine", 5), ("holdfast.train.engine", "keep_episodes", 1)],
     ),
+    "merge": (
+        ("--replay.store=copy", "--method.parts=2"),
+        (*KEPT, "buffer.json"),
+        [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.engine", "copy_kept", 1)],
+    ),
     "joint-cumulative": (
         (),
         (*KEPT[:1], "buffer.json"),

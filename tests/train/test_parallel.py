@@ -254,6 +254,7 @@ METHODS = {
     "lwf": ((), 1),
     "derpp": (("--replay.mix=row", "--replay.frequency=0.4"), 1),
     "agem": (("--replay.frequency=0.3",), None),
+    "merge": (("--method.parts=2",), None),
     "joint-cumulative": ((), None),
 }
 

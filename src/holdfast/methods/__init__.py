@@ -17,6 +17,7 @@ from holdfast.methods.joint import Joint
 from holdfast.methods.joint_cumulative import JointCumulative
 from holdfast.methods.l2 import L2
 from holdfast.methods.lwf import Lwf
+from holdfast.methods.merge import Merge
 from holdfast.methods.method import Method
 from holdfast.methods.own import is_own, load_own
 from holdfast.methods.sequential import Sequential
@@ -31,6 +32,7 @@ METHODS: dict[str, type[Method]] = {
     "lwf": Lwf,
     "derpp": Derpp,
     "agem": Agem,
+    "merge": Merge,
     "joint-cumulative": JointCumulative,
 }
 

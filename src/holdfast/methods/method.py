@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holdfast.core.records import Stage, Stream
 from holdfast.replay.config import ReplayConfig
@@ -57,11 +57,10 @@ class Method:
     def needs_whole_policy(self) -> bool:
         """Whether the method needs whole weights, which --parallel=fsdp does not leave on any rank.
 
-        This holds for all methods that add to the loss, combine gradients or keep something, because these hooks are
-        given weights or gradients.
+        This holds for all methods that override one of these hooks, which are given weights or gradients.
         """
-        kind = type(self)
-        return (kind.extra_loss, kind.combine, kind.keep) != (Method.extra_loss, Method.combine, Method.keep)
+        hooks = ("extra_loss", "combine", "finish", "keep")
+        return any(getattr(type(self), hook) is not getattr(Method, hook) for hook in hooks)
 
     @property
     def combines(self) -> bool:
@@ -130,6 +129,20 @@ class Method:
         replayed. All ranks call it with the same gradients. It must not read values of tensors: a GPU would wait.
         """
         raise NotImplementedError
+
+    def finish(
+        self, policy: torch.nn.Module, score: Callable[[], float], kept: MethodState | None
+    ) -> dict[str, Any] | None:
+        """Change the weights at the end of a stage, before they are saved; returns what to note in the run log.
+
+        A run that was killed here calls it again, so it must depend only on its arguments.
+
+        Args:
+            policy: The network with the weights after the last step, the averaged ones if there is an average.
+            score: Measures the mean loss of all kept episodes with the weights as they are; needs `replays = True`.
+            kept: What was kept at the end of the previous stage.
+        """
+        return None
 
     def keep(
         self, policy: torch.nn.Module, losses: Callable[[int], Iterator[Loss]], kept: MethodState | None

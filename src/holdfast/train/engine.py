@@ -39,6 +39,7 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.kept_copies import copy_kept, free_frames
+from holdfast.train.kept_loss import KeptLoss
 from holdfast.train.log import LossTotals, MetricsLog
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.plan import stages_of
@@ -164,6 +165,9 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     learned = data.new[-1]
     probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device, setting.console)
     buffer = keep_episodes(setting, ready, probe) if setting.method.replays else ready.buffer
+    score = KeptLoss(setting, stage, ready.adapter, normalization, buffer)
+    if done := setting.method.finish(policy, score, ready.kept):
+        setting.run.log.write("finish", method=config.method, **done)
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
         kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -54,25 +54,26 @@ class LossProbe:
         # Drawn as a step of stage 0, which no run has, so that training draws other frames.
         draw = Sampler(self._config.seed, 0, 1, count, tuple(pools)).draw(self._stage.number)
         with closing(self._batches()) as batches:
-            for i in self._shown(range(count), "samples", count):
+            for i in self._shown(range(count), "samples"):
                 seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
                 yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
 
     @torch.no_grad()
-    def episode_scores(self, row: int) -> np.ndarray:
-        """The loss of every episode of a lesson, on frames spread over it, all with the same noise."""
+    def episode_scores(self, row: int, places: Sequence[int] | None = None) -> np.ndarray:
+        """The loss of every episode of a lesson, or of some, on frames spread over it, all with the same noise."""
         source, seed = self._data.lessons[row].source, step_seed(self._config.seed, self._stage.number)
         scores = []
         with closing(self._batches()) as batches:
-            episodes = zip(source.starts, source.ends, strict=True)
-            for first, end in self._shown(episodes, "episodes", len(source.starts)):
+            episodes = range(len(source.starts)) if places is None else places
+            for first, end in self._shown([(source.starts[i], source.ends[i]) for i in episodes], "episodes"):
                 frames = np.unique(np.linspace(first, end - 1, FRAMES).round().astype(np.int64))
                 batch = batches.make(Draw(np.full(len(frames), row), frames, 0))
                 scores.append(float(self._loss(batch, seed).total))
         return np.array(scores)
 
-    def _shown[T](self, items: Iterable[T], word: str, count: int) -> Iterator[T]:
+    def _shown[T](self, items: Sequence[T], word: str) -> Iterator[T]:
         """Show the progress: hundreds of samples can take a minute on a CPU."""
+        count = len(items)
         if not self._console.is_terminal:
             self._console.print(f"Measuring the loss of {count} {word}.")
         with progress_bar(self._console) as bar:
