@@ -90,10 +90,10 @@ def test_the_distance_is_that_to_a_copy_of_the_teacher_at_the_same_noise_and_tim
     torch.manual_seed(5)
     loss = adapter.loss(batch, None)
     found = Lwf(weight=2.5).extra_loss(batch, loss, adapter.policy, state)
-    assert float(found) == pytest.approx(2.5 * squares[counted].mean(), rel=1e-4)
+    assert found.item() == pytest.approx(2.5 * squares[counted].mean(), rel=1e-4)
     found = Derpp(weight=2.5).extra_loss(batch, loss, adapter.policy, state)
     replayed = squares[1][counted[1]].sum() / counted.sum()
-    assert float(found) == pytest.approx(2.5 * replayed, rel=1e-4)
+    assert found.item() == pytest.approx(2.5 * replayed, rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", [nano, pi05])
@@ -110,7 +110,7 @@ def test_the_penalty_starts_at_zero_and_the_teacher_stays_as_it_was(kind):
         optimizer.zero_grad()
         (loss.total + extra).backward()
         optimizer.step()
-        said.append(float(extra))
+        said.append(extra.item())
     assert said[0] == 0
     assert min(said[1:]) > 0
     assert same(state.tensors, before)
@@ -127,7 +127,7 @@ def test_a_batch_that_is_split_has_the_same_penalty():
     squares = loss.flow.disagreement(state.part("teacher")).detach()
     shares = loss.mask.sum((1, 2)) / loss.mask.sum()
     rows = [(squares[r] * loss.mask[r]).sum() / loss.mask[r].sum() * (r == 1) for r in range(3)]
-    assert float(whole) == pytest.approx(sum(float(s * r) for s, r in zip(shares, rows, strict=True)), rel=1e-5)
+    assert whole.item() == pytest.approx(sum(float(s * r) for s, r in zip(shares, rows, strict=True)), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["lwf", "derpp"])
