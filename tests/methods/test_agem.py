@@ -12,7 +12,6 @@ from method_runs import same, train, weights
 
 from holdfast.core.errors import HoldfastError
 from holdfast.methods.agem import Agem
-from holdfast.methods.method import Method
 from holdfast.policies.adapter import Loss
 from holdfast.train.config import OptimConfig, TrainConfig
 from holdfast.train.step import Combine, Stepper
@@ -107,17 +106,6 @@ def test_some_of_those_steps_were_projected():
         old = batch["task_index"].numpy() > 0
         hurt.append((gradient(weight, batch, ~old) * gradient(weight, batch, old)).sum() < 0)
     assert set(hurt) == {True, False}
-
-
-def test_a_method_cannot_combine_gradients_and_add_to_the_loss():
-    with pytest.raises(TypeError, match="to which gradient"):
-
-        class Both(Method):
-            def combine(self, new, replayed):
-                return new
-
-            def extra_loss(self, batch, loss, policy, kept):
-                return None
 
 
 def lines(run, stage="02-lift"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from holdfast.core.records import Stage, Stream
 from holdfast.replay.config import ReplayConfig
@@ -50,8 +50,13 @@ class Method:
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
-        if cls.combine is not Method.combine and cls.extra_loss is not Method.extra_loss:
-            raise TypeError(f"{cls.__name__} has combine() and extra_loss(): to which gradient would the term belong?")
+        if cls.needs not in get_args(Needs):
+            raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
+        if cls.combine is not Method.combine:
+            if cls.needs == "nothing":
+                raise TypeError(f"{cls.__name__} has combine() and therefore needs `needs = 'elements'`.")
+            if cls.extra_loss is not Method.extra_loss:
+                raise TypeError(f"{cls.__name__} has combine() and extra_loss(): which gradient would get the term?")
 
     @property
     def needs_whole_policy(self) -> bool:
