@@ -102,7 +102,7 @@ def exact(bench: Bench) -> dict[str, Any]:
     with torch.enable_grad(), torch.autocast(bench.device, torch.bfloat16):
         if bench.device == "cuda":
             policy.model.compile_layers()
-        trained = policy.model(*ours, actions, noise, moment).detach()
+        trained = policy.model(*ours, actions, noise, moment).square().detach()
     ready = {
         TOKENS: tokens,
         WORDS: words,

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.methods import METHODS
+from holdfast.methods import method_class
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "add_a_method.md"
 
@@ -26,13 +26,14 @@ def distance(one, other):
 
 
 def test_the_method_of_the_page_trains(toy, tmp_path, monkeypatch):
-    monkeypatch.setitem(METHODS, "stay_near", None)  # so that what the page adds goes again
-    method = run_blocks(PAGE, tmp_path, monkeypatch).StayNear
+    run_blocks(PAGE, tmp_path, monkeypatch)  # writes the file, and goes there
     assert len(python_blocks(PAGE)[0].splitlines()) <= 40
+    mine = "--method=my_methods.py:StayNear"
+    assert f"{mine} --method.strength=0.01" in PAGE.read_text()
 
     plain = train(toy, "plain", "--method=sequential")
-    off = train(toy, "off", "--method=stay_near", "--method.strength=0")
-    held = train(toy, "held", "--method=stay_near", "--method.strength=100")
+    off = train(toy, "off", mine, "--method.strength=0")
+    held = train(toy, "held", mine, "--method.strength=100")
     assert all(torch.equal(value, off[1][name]) for name, value in plain[1].items())
     assert distance(held[1], held[0]) < distance(plain[1], plain[0])
 
@@ -42,4 +43,4 @@ def test_the_method_of_the_page_trains(toy, tmp_path, monkeypatch):
     assert lines[-1]["extra_loss"] > 0
     kept = load_file(folder / "checkpoint" / "method.safetensors")
     assert all(torch.equal(value, held[1][name]) for name, value in kept.items())
-    assert method().strength == 0.1
+    assert method_class("my_methods.py:StayNear")().strength == 0.1

@@ -127,6 +127,13 @@ def stored_robot(file: Path) -> object:
     return read_embodiment(file)
 
 
+def own_method(file: Path) -> object:
+    from holdfast.runs.method_file import arrangement_of
+    from holdfast.runs.paths import RunPaths
+
+    return arrangement_of(RunPaths(file.parent), "my_methods.py:Mine")
+
+
 def seal_robot(file: Path) -> None:
     with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
         content = json.loads(file.read_bytes())
@@ -439,6 +446,7 @@ READERS = [
     Reader("metrics.jsonl on restart", copied("run", "stages/02-*/metrics.jsonl"), resumed_log),
     Reader("heldout.json", copied("run", "heldout.json"), report(0)),
     Reader("embodiment.json", written("embodiment.json", samples.STORED_ROBOT), stored_robot, seal_robot),
+    Reader("method.json", written("method.json", samples.OWN_METHOD), own_method),
     Reader("frames.json", written("frames.json", {"reach": "jpeg"}), frame_formats),
     Reader("study.toml", written("study.toml", samples.STUDY), study),
     Reader("study.json", written("study.json", samples.STORED_STUDY), study),

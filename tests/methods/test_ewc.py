@@ -1,18 +1,14 @@
 """EWC against what can be computed by hand on a linear model, and as part of a run."""
 
 import json
-import multiprocessing
-import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import torch
+from method_runs import distance, killed, train, weights
 from safetensors.torch import load_file, save_file
-from toys import TINY
 
-from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import build_method
@@ -130,26 +126,7 @@ def test_what_was_kept_is_read_back(tmp_path):
     assert all(torch.equal(found.tensors[name], value) for name, value in kept.tensors.items())
 
 
-def arguments(toy, name, *more):
-    base = ["train", f"--stream={toy}/stream.toml", f"--output={toy}/{name}", "--tasks=[reach, lift]", "--device=cpu"]
-    small = ("--steps=6", "--batch_size=4", "--log.every=2", "--checkpoint.every=3")
-    return [*base, *TINY, *small, *more]
-
-
-def train(toy, name, *more, code=0):
-    assert main(arguments(toy, name, *more)) == code
-    return toy / name
-
-
 EWC = ("--method=ewc", "--method.samples=5")
-
-
-def weights(run, stage="02-lift"):
-    return load_file(run / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
-
-
-def distance(one, other):
-    return sum(float((one[name] - other[name]).square().sum()) for name in one)
 
 
 def test_strength_holds_the_weights_and_without_it_nothing_changes(toy):
@@ -192,33 +169,12 @@ def test_another_option_is_another_run(toy, capsys):
     train(toy, "run", *EWC, "--method.strength=1e4")
 
 
-def _die(toy, name, owner, hook, call):
-    """Train, and be killed right after the n-th call of a hook."""
-    owner = {"ewc": Ewc, "state": MethodState, "files": checkpoint}[owner]
-    real, count = getattr(owner, hook), 0
-
-    def dying(*args, **named):
-        nonlocal count
-        count += 1
-        done = real(*args, **named)
-        if count == call:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return done
-
-    setattr(owner, hook, dying)
-    os._exit(main(arguments(toy, name, *EWC)))
-
-
 def test_killed_around_what_it_keeps_it_ends_with_the_same_weights_and_the_same_fisher(toy):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    kills = [("ewc", "keep", 1), ("state", "write", 1), ("files", "_sync", 2)]  # in the first stage,
-    kills += [("ewc", "keep", 2), ("state", "write", 1), ("ewc", "extra_loss", 2)]  # and in the second
+    ewc, state, files = "holdfast.methods.ewc", "holdfast.methods.state", "holdfast.core.checked_folder"
+    kills = [(ewc, "Ewc.keep", 1), (state, "MethodState.write", 1), (files, "_sync", 2)]  # in the first stage,
+    kills += [(ewc, "Ewc.keep", 2), (state, "MethodState.write", 1), (ewc, "Ewc.extra_loss", 2)]  # and in the second
     for number, kill in enumerate(kills):
-        process = context.Process(target=_die, args=(toy, "killed", *kill))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL, kill
+        killed(toy, "killed", *EWC, kill=kill)
         if number == 4:  # back into the steps of the second stage
             shutil.rmtree(sorted((toy / "killed" / "stages" / "02-lift" / "progress").glob("step-*"))[-1])
     train(toy, "killed", *EWC)

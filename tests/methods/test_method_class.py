@@ -35,6 +35,32 @@ def test_what_is_kept_needs_its_shapes():
                 return None
 
 
+def test_a_method_that_combines_gradients_needs_elements_and_adds_nothing_to_the_loss():
+    with pytest.raises(TypeError, match=r"needs `needs = 'elements'`"):
+
+        class Mine(Method):
+            def combine(self, new, replayed):
+                return new
+
+    with pytest.raises(TypeError, match="which gradient would get the term"):
+
+        class Both(Method):
+            needs = "elements"
+
+            def combine(self, new, replayed):
+                return new
+
+            def extra_loss(self, batch, loss, policy, kept):
+                return None
+
+
+def test_a_method_cannot_need_what_no_policy_has():
+    with pytest.raises(TypeError, match=r"needs must be one of .*'velocities'.*, got 'velocity'"):
+
+        class Mine(Method):
+            needs = "velocity"
+
+
 def test_options_of_a_class_that_is_no_dataclass_are_explained(monkeypatch):
     class Mine(Method):
         strength: float = 1.0

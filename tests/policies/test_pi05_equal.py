@@ -35,7 +35,7 @@ def losses(ours, theirs, batch):
     actions = theirs.prepare_action(batch)
     noise, time = torch.randn_like(actions), torch.rand(len(actions)) * 0.9 + 0.05
     expected = theirs.model.forward(images, masks, batch[TOKENS], batch[WORDS], actions, noise, time)
-    return ours.model(*ours._observed(batch), actions, noise, time), expected
+    return ours.model(*ours._observed(batch), actions, noise, time).square(), expected
 
 
 def actions(ours, theirs, batch):

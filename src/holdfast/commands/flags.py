@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
+from holdfast.methods.own import is_own, load_own
 
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
 
@@ -28,7 +29,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     `method_options`, which the config checks against the method.
     """
     if any(word in ("-h", "--help") for word in argv):
-        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}\n{_methods()}")
+        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}\n{_methods(argv)}")
         raise SystemExit(0)
     import draccus
 
@@ -79,10 +80,11 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
     return known, collected
 
 
-def _methods() -> str:
-    """Every method with its options."""
+def _methods(argv: list[str]) -> str:
+    """Every method with its options, and the user's own if it is asked for."""
     lines = ["--method: one of these, each with its own options"]
-    for name, method in METHODS.items():
+    own = [word.removeprefix("--method=") for word in argv if word.startswith("--method=") and is_own(word)]
+    for name, method in {**METHODS, **{name: load_own(name) for name in own}}.items():
         lines += [f"  {name}: {(method.__doc__ or '').strip().splitlines()[0]}", *_lines(method, "method.", 4)]
     return "\n".join(lines)
 

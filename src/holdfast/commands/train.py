@@ -32,6 +32,7 @@ examples:
   holdfast train --stream=kitchen.toml --replay.share=need          more of the tasks that are being forgotten
   holdfast train --stream=kitchen.toml --replay.selection=coverage --replay.alarm=0.1     (docs/memory.md)
   holdfast train --stream=kitchen.toml --method=ewc --method.strength=1000
+  holdfast train --stream=kitchen.toml --method=my_methods.py:Mine            your own: docs/tutorials/add_a_method.md
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
 A stream file lists your tasks in order:

@@ -1,4 +1,4 @@
-"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep, the rest methods."""
+"""Methods of continual learning: `method.py` is the interface, `state.py` what methods keep."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from inspect import get_annotations
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.methods.agem import Agem
+from holdfast.methods.derpp import Derpp
 from holdfast.methods.er import ExperienceReplay
 from holdfast.methods.ewc import Ewc
 from holdfast.methods.finetune import Finetune
 from holdfast.methods.joint import Joint
+from holdfast.methods.joint_cumulative import JointCumulative
+from holdfast.methods.l2 import L2
+from holdfast.methods.lwf import Lwf
+from holdfast.methods.merge import Merge
 from holdfast.methods.method import Method
+from holdfast.methods.own import is_own, load_own
 from holdfast.methods.sequential import Sequential
 
 METHODS: dict[str, type[Method]] = {
@@ -21,13 +28,21 @@ METHODS: dict[str, type[Method]] = {
     "joint": Joint,
     "finetune": Finetune,
     "ewc": Ewc,
+    "l2": L2,
+    "lwf": Lwf,
+    "derpp": Derpp,
+    "agem": Agem,
+    "merge": Merge,
+    "joint-cumulative": JointCumulative,
 }
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of the method with this name."""
+    """The class of the method with this name. Runs the file of a user's own, so the name must be the user's."""
+    if is_own(name):
+        return load_own(name)
     if name not in METHODS:
-        raise unknown("--method", name, METHODS)
+        raise HoldfastError(f"{unknown('--method', name, METHODS)} For one of your own give file.py:Class.")
     return METHODS[name]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import require
 from holdfast.methods.method import Method
 from holdfast.methods.state import MethodState
+from holdfast.methods.weights import copies, shapes, trained
 
 if TYPE_CHECKING:
     import torch
@@ -51,8 +52,8 @@ class Ewc(Method):
             return None
         import torch
 
-        fisher, anchor = _part(kept, "fisher"), _part(kept, "anchor")
-        terms = [(fisher[name] * (w - anchor[name]).square()).sum() for name, w in _weights(policy).items()]
+        fisher, anchor = kept.part("fisher"), kept.part("anchor")
+        terms = [(fisher[name] * (w - anchor[name]).square()).sum() for name, w in trained(policy).items()]
         return self.strength / 2 * torch.stack(terms).sum()
 
     def keep(
@@ -61,7 +62,7 @@ class Ewc(Method):
         """The Fisher diagonal of all tasks so far, and the weights."""
         import torch
 
-        weights = _weights(policy)
+        weights = trained(policy)
         fisher = {name: torch.zeros_like(w, requires_grad=False) for name, w in weights.items()}
         for loss in losses(self.samples):
             gradients = torch.autograd.grad(loss.total, list(weights.values()), allow_unused=True)
@@ -69,19 +70,10 @@ class Ewc(Method):
                 if gradient is not None:  # an unused weight
                     total.addcmul_(gradient, gradient, value=1 / self.samples)
         if kept is not None:
-            for name, before in _part(kept, "fisher").items():
+            for name, before in kept.part("fisher").items():
                 fisher[name] += self.decay * before
-        anchor = {f"anchor/{name}": w.detach().clone() for name, w in weights.items()}
-        return MethodState({f"fisher/{name}": f for name, f in fisher.items()} | anchor)
+        return MethodState({f"fisher/{name}": f for name, f in fisher.items()} | copies(policy, "anchor"))
 
     def kept_shapes(self, policy: torch.nn.Module) -> dict[str, tuple[int, ...]]:
         """Two tensors for every weight that is trained."""
-        return {f"{part}/{n}": tuple(w.shape) for part in ("fisher", "anchor") for n, w in _weights(policy).items()}
-
-
-def _weights(policy: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    return {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}
-
-
-def _part(kept: MethodState, part: str) -> dict[str, torch.Tensor]:
-    return {key.removeprefix(f"{part}/"): t for key, t in kept.tensors.items() if key.startswith(f"{part}/")}
+        return shapes(policy, "fisher", "anchor")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from holdfast.core.records import Stage, Stream
 from holdfast.replay.config import ReplayConfig
-from holdfast.replay.schedule import replayed_rows, stage_steps
+from holdfast.replay.schedule import Mix, replayed_rows, stage_steps
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # How the stages of a run map to its matrix. stream: one after the other, a row each; together: one stage that knows
 # all tasks, like the last row of a stream; alone: each task by itself, a baseline for the others.
 Arrangement = Literal["stream", "together", "alone"]
+# What a method reads of a policy beside its loss. elements: the loss of every row, which policies with `loss_elements`
+# give; velocities: `Loss.flow`, which those with `draw_noise` and `velocity_errors` give.
+Needs = Literal["nothing", "elements", "velocities"]
 
 
 @dataclass(frozen=True)
@@ -35,22 +38,53 @@ class Method:
     arrangement: ClassVar[Arrangement] = "stream"
     # Whether episodes of finished tasks are kept for replay.
     replays: ClassVar[bool] = False
+    # How replayed samples are mixed in, whatever --replay.mix says; None: as it says.
+    mix: ClassVar[Mix | None] = None
+    # What it reads of the policy; a policy that does not give it is refused.
+    needs: ClassVar[Needs] = "nothing"
 
     def __init_subclass__(cls) -> None:
         """Find mistakes that would otherwise show after the first stage, or never."""
-        for name in ("arrangement", "replays"):
+        for name in ("arrangement", "replays", "mix", "needs"):
             if "ClassVar" not in str(get_annotations(cls).get(name, "ClassVar")):
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
+        if cls.needs not in get_args(Needs):
+            raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
+        if cls.combine is not Method.combine:
+            if cls.needs == "nothing":
+                raise TypeError(f"{cls.__name__} has combine() and therefore needs `needs = 'elements'`.")
+            if cls.extra_loss is not Method.extra_loss:
+                raise TypeError(f"{cls.__name__} has combine() and extra_loss(): which gradient would get the term?")
 
     @property
     def needs_whole_policy(self) -> bool:
         """Whether the method needs whole weights, which --parallel=fsdp does not leave on any rank.
 
-        This holds for all methods that add to the loss or keep something, because both hooks are given the policy.
+        This holds for all methods that override one of these hooks, which are given weights or gradients.
         """
-        return (type(self).extra_loss, type(self).keep) != (Method.extra_loss, Method.keep)
+        hooks = ("extra_loss", "combine", "finish", "keep")
+        return any(getattr(type(self), hook) is not getattr(Method, hook) for hook in hooks)
+
+    @property
+    def combines(self) -> bool:
+        """Whether new and replayed rows get a gradient each, which the method combines."""
+        return type(self).combine is not Method.combine
+
+    @property
+    def takes_plain_steps(self) -> bool:
+        """Whether its steps are those of the base class, so that runs of other methods can have them in common.
+
+        Only of the package's own methods it is known what else they depend on.
+        """
+        kind = type(self)
+        ours = kind.__module__.startswith("holdfast.methods.")
+        return (
+            ours
+            and not self.combines
+            and (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
+        )
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The stages of a stream: here one per task, each from the weights before.
@@ -74,7 +108,7 @@ class Method:
         It must depend only on its arguments: every rank calls it, and so does a run that is resumed.
         """
         place = seed, stage.number, step, stage.steps
-        return replayed_rows(*place, stage.frequency, batch_size, replay.mix, replay.coin)
+        return replayed_rows(*place, stage.frequency, batch_size, self.mix or replay.mix, replay.coin)
 
     def extra_loss(
         self, batch: dict[str, torch.Tensor], loss: Loss, policy: torch.nn.Module, kept: MethodState | None
@@ -85,10 +119,33 @@ class Method:
         graph: it must not branch on values, read them on the host, or draw from a generator of its own.
 
         Args:
-            batch: The preprocessed batch, tensors only.
+            batch: The preprocessed batch, tensors only. `task_index` counts the tasks that the stage learns, then those
+                that it replays: where it learns one task, rows above 0 are replayed.
             loss: The policy's loss of it.
             policy: The network; its weights are `policy.named_parameters()`.
             kept: What `keep` returned at the end of the previous stage; None in the first.
+        """
+        return None
+
+    def combine(self, new: list[torch.Tensor], replayed: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The gradient of a step, given that of its new and that of its replayed rows, one tensor per weight.
+
+        A method that overrides it needs `needs = "elements"`, and its steps take twice as long where something is
+        replayed. All ranks call it with the same gradients. It must not read values of tensors: a GPU would wait.
+        """
+        raise NotImplementedError
+
+    def finish(
+        self, policy: torch.nn.Module, score: Callable[[], float], kept: MethodState | None
+    ) -> dict[str, Any] | None:
+        """Change the weights at the end of a stage, before they are saved; returns what to note in the run log.
+
+        A run that was killed here calls it again, so it must depend only on its arguments.
+
+        Args:
+            policy: The network with the weights after the last step, the averaged ones if there is an average.
+            score: Measures the mean loss of all kept episodes with the weights as they are; needs `replays = True`.
+            kept: What was kept at the end of the previous stage.
         """
         return None
 

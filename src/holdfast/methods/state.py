@@ -29,6 +29,10 @@ class MethodState:
         """Bytes of the tensors."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
+    def part(self, name: str) -> dict[str, torch.Tensor]:
+        """The tensors whose names begin with `name/`, without that."""
+        return {key.removeprefix(f"{name}/"): t for key, t in self.tensors.items() if key.startswith(f"{name}/")}
+
     def write(self, folder: Path) -> None:
         """Write both files."""
         from safetensors.torch import save_file

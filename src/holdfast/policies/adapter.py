@@ -29,6 +29,7 @@ from holdfast.norm.strategies import Space
 from holdfast.policies import saved_folder, transforms
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.config import PolicyChoice, resolve
+from holdfast.policies.flow import Flow, mean_square
 from holdfast.policies.relative import relative_dimensions, settle_relative
 
 WEIGHTS = "model.safetensors"
@@ -40,13 +41,15 @@ ORDERED = ("pi05", "pi05_fast")
 class Loss:
     """A batch's loss. `elements` (n, chunk, dimensions) and their mask exist when the policy offers them.
 
-    `extra` is the part of `total` that a method of continual learning has added.
+    `extra` is the part of `total` that a method of continual learning has added. `flow` are the velocities behind the
+    elements, for policies that offer them.
     """
 
     total: torch.Tensor
     elements: torch.Tensor | None = None
     mask: torch.Tensor | None = None
     extra: torch.Tensor | None = None
+    flow: Flow | None = None
 
     def detach(self) -> Loss:
         """The same values, detached from the graph."""
@@ -102,6 +105,11 @@ class Adapter:
         return hasattr(self.policy, "loss_elements")
 
     @property
+    def knows_velocity(self) -> bool:
+        """Whether the policy matches a flow and gives its velocities, so that a teacher's can be compared with them."""
+        return hasattr(self.policy, "velocity_errors")
+
+    @property
     def cuda_graphable(self) -> bool:
         """Whether its loss can be captured as a CUDA graph; the policy declares it with an attribute of this name."""
         return bool(getattr(self.policy, "cuda_graphable", False))
@@ -114,12 +122,19 @@ class Adapter:
         if not self.knows_elements:
             total, _ = self.policy(batch)
             return Loss(total)
-        elements = self.policy.loss_elements(batch, part)
+        flow = self._flow(batch, part) if self.knows_velocity else None
+        rows = len(batch["action_is_pad"])
+        elements = mean_square(flow.errors, rows) if flow else self.policy.loss_elements(batch, part)
         mask = (~batch["action_is_pad"])[..., None].expand_as(elements)
         if active is not None:
             mask = mask & active[:, None]
         mask = mask.to(elements.dtype)
-        return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask)
+        return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask, flow=flow)
+
+    def _flow(self, batch: Batch, part: BatchSlice | None) -> Flow:
+        drawn = self.policy.draw_noise(batch, part)
+        errors = self.policy.velocity_errors(batch, drawn)
+        return Flow(errors, drawn, batch, self.policy, torch.is_autocast_enabled(errors.device.type))
 
     def masks_padding(self, batch: Batch) -> bool:
         """Test whether the loss leaves out steps flagged as padding: flag half of them and compare."""

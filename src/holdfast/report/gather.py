@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task, Trial
-from holdfast.methods import method_class
 from holdfast.methods.method import Arrangement
 from holdfast.runs.heldout import read_scores
 from holdfast.runs.paths import StagePaths
@@ -45,16 +44,12 @@ class RunResults:
     heldout: Matrix | None
     range_checks: tuple[dict[str, Any], ...]
     stages: tuple[StageLog, ...]
+    arrangement: Arrangement = "stream"  # how its stages map to rows of its matrix
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tasks' names in order."""
         return tuple(task.name for task in self.tasks)
-
-    @property
-    def arrangement(self) -> Arrangement:
-        """How its stages map to rows of its matrix."""
-        return method_class(self.method).arrangement
 
     @property
     def continual(self) -> bool:
@@ -123,6 +118,7 @@ def read_results(path: Path) -> RunResults:
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),
         stages=tuple(_stage(stage) for stage in run.paths.stages()),
+        arrangement=run.arrangement,
     )
 
 

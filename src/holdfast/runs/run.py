@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
-from holdfast.methods import METHODS, method_class
 from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
+from holdfast.runs.method_file import arrangement_of
 from holdfast.runs.paths import RunPaths
 from holdfast.runs.settings import read_settings, read_task
 
@@ -56,7 +56,7 @@ class Run:
     @property
     def arrangement(self) -> Arrangement:
         """How its stages map to its matrix."""
-        return method_class(self.method).arrangement
+        return arrangement_of(self.paths, self.method)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,9 +92,7 @@ def read_run(path: Path) -> Run:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
-    if method not in METHODS:
-        raise HoldfastError(f"{paths.settings}: {unknown('method', method, METHODS)}")
-    arrangement = method_class(method).arrangement
+    arrangement = arrangement_of(paths, method)
     stages = tuple(_stages(paths, arrangement, tuple(task.name for task in tasks)))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")

@@ -72,11 +72,12 @@ def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:
 
 def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) -> list[str]:
     """What decides each stage's weights, as far as settings tell; see train/shared_stages.py for the exact rule."""
-    settings = to_json(config)
+    settings, plain = to_json(config), config.make_method().takes_plain_steps
     common = {key: value for key, value in settings.items() if key not in _ELSEWHERE}
     keys: list[str] = []
     for stage in stages:
         own = {key: settings[key] for key in ("method", "method_options", "replay")} if stage.frequency else {}
+        own |= {} if plain else {"output": settings["output"]}
         learned = [tasks[position] for position in stage.learns]
         before = keys[-1] if stage.start == "previous" and keys else ""
         decides = [common, own, stage.number, stage.steps, stage.frequency, learned, before]

@@ -11,6 +11,7 @@ from holdfast.core.json_records import to_json
 from holdfast.core.names import check_path
 from holdfast.data.cache.config import CacheConfig
 from holdfast.methods import Method, build_method
+from holdfast.methods.own import is_own, own_label
 from holdfast.norm.config import NormConfig
 from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.replay.config import ReplayConfig
@@ -99,7 +100,7 @@ class TrainConfig:
 
     # A stream of the catalog (single_arm, bimanual, heterogeneous) or a .toml file that lists your tasks.
     stream: str = ""
-    # Method against forgetting: one of those below.
+    # Method against forgetting: one of those below, or one of your own as file.py:Class (which runs the file).
     method: str = "er"
     # Filled from the --method.* flags, which belong to the method.
     method_options: dict[str, Any] = field(default_factory=dict)
@@ -159,4 +160,5 @@ class TrainConfig:
     @property
     def folder(self) -> str:
         """The run's folder: `output`, or a name made of stream and method under runs/."""
-        return self.output or f"runs/{Path(self.stream).stem}-{self.method}"
+        method = own_label(self.method) if is_own(self.method) else self.method
+        return self.output or f"runs/{Path(self.stream).stem}-{method}"

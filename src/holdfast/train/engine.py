@@ -40,11 +40,12 @@ from holdfast.train.distributed.parallel import gather, rank_device, refuse_shar
 from holdfast.train.distributed.ranks import ALONE, Ranks
 from holdfast.train.keep import keep_episodes
 from holdfast.train.kept_copies import free_frames
+from holdfast.train.kept_loss import KeptLoss
 from holdfast.train.log import LossTotals, MetricsLog
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.plan import stages_of
 from holdfast.train.setting import Setting
-from holdfast.train.shared_stages import can_share, steps_key
+from holdfast.train.shared_stages import steps_key
 from holdfast.train.stage_data import (
     StageData,
     begin_normalization,
@@ -58,7 +59,7 @@ from holdfast.train.stage_data import (
 )
 from holdfast.train.stage_progress import StageProgress
 from holdfast.train.state import TrainingState
-from holdfast.train.step import Stepper
+from holdfast.train.step import Combine, Stepper
 from holdfast.train.watch import Watch
 
 
@@ -82,7 +83,8 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
             with ranks.together():
                 finished = ranks.ask(partial(run.finished, stage))
             if finished is None:
-                finished = train_stage(setting, stage, previous if stage.start == "previous" else None)
+                alone = setting.method.arrangement == "alone"
+                finished = train_stage(setting, stage, None if alone else previous)
             if previous is not None and ranks.first:
                 # Kept until the next stage was finished, in case the final checkpoint had been damaged on disk.
                 checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=0)
@@ -137,12 +139,12 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     agreed = previous.schema if previous else schema(data.new[0].source)
     check_schema(agreed, data.lessons)
 
-    adapter = start_policy(setting, data, previous)
+    adapter = start_policy(setting, data, previous if stage.start == "previous" else None)
     data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
     normalization = settle_normalization(setting, adapter, data, previous)
     shapes = setting.method.kept_shapes(adapter.policy)
     kept = read_state(previous.folder, shapes, setting.device) if previous else None
-    shares = config.share and not over and can_share(setting.method)
+    shares = config.share and not over and setting.method.takes_plain_steps
     key = steps_key(config, stage, data, adapter, normalization.hash, setting.device) if shares else ""
     if config.parallel == "fsdp" and setting.ranks.count > 1:
         shard(adapter.policy, setting.ranks)
@@ -165,6 +167,9 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     learned = data.new[-1]
     probe = LossProbe(config, stage, data, ready.adapter, normalization, setting.device, setting.console)
     buffer = keep_episodes(setting, data, ready.buffer, probe) if setting.method.replays else ready.buffer
+    score = KeptLoss(setting, stage, ready.adapter, normalization, buffer)
+    if done := setting.method.finish(policy, score, ready.kept):
+        setting.run.log.write("finish", method=config.method, **done)
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
         kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")
@@ -190,7 +195,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
 
 
 def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None) -> Adapter:
-    """The base policy, or the averaged weights of the stage before. Refuses a loss that cannot be masked as asked."""
+    """The base policy, or the averaged weights of the stage before. Refuses one that does not give what is needed."""
     config, lesson = setting.config, data.new[0]
     if previous is None:
         adapter = adapters.build(
@@ -202,6 +207,12 @@ def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None)
         raise HoldfastError(
             f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out. "
             "Use --idle=hold, or --policy.type=nano."
+        )
+    needs = setting.method.needs
+    if not {"nothing": True, "elements": adapter.knows_elements, "velocities": adapter.knows_velocity}[needs]:
+        raise HoldfastError(
+            f"--method={config.method} needs the {needs} behind a policy's loss, and policy {adapter.config.type!r} "
+            "does not give them. Use --policy.type=nano or pi05_fast, or a method that works with any policy, like er."
         )
     return adapter
 
@@ -229,7 +240,9 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     preprocess = transforms.build_training(adapter.config, [ready.normalization.train(name) for name in data.names])
     active = np.stack([lesson.active for lesson in data.lessons]) if config.idle == "mask" else None
     extra = partial(setting.method.extra_loss, kept=ready.kept)
-    step = Stepper(config, adapter, preprocess, active, stage.number, stage.steps, setting.device, ranks, extra)
+    combine = Combine(setting.method.combine, data.learning) if setting.method.combines and data.replays else None
+    place = stage.number, stage.steps, setting.device
+    step = Stepper(config, adapter, preprocess, active, *place, ranks, extra, combine)
     batches = Batches(data.lessons, data.caches, adapter.layout, setting.device)
     probe = LossProbe(config, stage, data, adapter, ready.normalization, setting.device, setting.console)
     watch = Watch(config.replay, stage, data, probe, setting.console, ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -56,13 +56,14 @@ class LossProbe:
         # Drawn as a step of stage 0, which no run has, so that training draws other frames.
         draw = Sampler(self._config.seed, 0, 1, count, tuple(pools)).draw(self._stage.number)
         with closing(self._batches()) as batches:
-            for i in self._shown(range(count), "samples", count):
+            for i in self._shown(range(count), "samples"):
                 seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
                 yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
 
-    def episode_scores(self, row: int) -> np.ndarray:
-        """The loss of every episode of a lesson, on frames spread over it, all with the same noise."""
-        return self._scores(row, range(len(self._data.lessons[row].source.starts)), self._stage.number)
+    def episode_scores(self, row: int, places: Sequence[int] | None = None) -> np.ndarray:
+        """The loss of every episode of a lesson, or of some, on frames spread over it, all with the same noise."""
+        episodes = range(len(self._data.lessons[row].source.starts)) if places is None else places
+        return self._scores(row, episodes, self._stage.number)
 
     def rises(self, buffer: Buffer) -> dict[str, np.ndarray]:
         """How much the loss of every kept episode has risen since the end of its own stage, by task.
@@ -91,7 +92,7 @@ class LossProbe:
         """Losses of episodes with the noise of a stage."""
         seed, scores = step_seed(self._config.seed, stage), []
         with closing(self._batches()) as batches:
-            for episode in self._shown(episodes, "episodes", len(episodes)):
+            for episode in self._shown(episodes, "episodes"):
                 batch = batches.make(self._spread(row, episode, FRAMES))
                 scores.append(float(self._loss(batch, seed).total))
         return np.array(scores)
@@ -103,8 +104,9 @@ class LossProbe:
         frames = np.unique(np.linspace(first, last, count).round().astype(np.int64))
         return Draw(np.full(len(frames), row), frames, 0)
 
-    def _shown[T](self, items: Iterable[T], word: str, count: int) -> Iterator[T]:
+    def _shown[T](self, items: Sequence[T], word: str) -> Iterator[T]:
         """Show the progress: hundreds of samples can take a minute on a CPU."""
+        count = len(items)
         if not self._console.is_terminal:
             self._console.print(f"Measuring the loss of {count} {word}.")
         with progress_bar(self._console) as bar:

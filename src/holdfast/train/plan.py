@@ -130,7 +130,7 @@ def _planned(
 
 def _replayed(config: TrainConfig, stage: Stage) -> tuple[int, int]:
     """Steps of a stage that replay something, and their replayed samples."""
-    if config.replay.mix == "row":
+    if (config.make_method().mix or config.replay.mix) == "row":
         samples = replay_rows(stage.steps, stage.frequency, config.batch_size)
         return min(stage.steps, samples), samples
     steps = replay_steps(stage.steps, stage.frequency)

@@ -22,7 +22,6 @@ from holdfast.core import checked_folder
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import file_lock
 from holdfast.core.records import Stage
-from holdfast.methods.method import Method
 from holdfast.policies.adapter import Adapter
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.settings import FREE
@@ -65,12 +64,6 @@ def steps_key(config: TrainConfig, stage: Stage, data: StageData, adapter: Adapt
         "weights": weights_digest(adapter.policy),
     }
     return hashlib.sha256(json.dumps(decides, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-def can_share(method: Method) -> bool:
-    """Whether a method's steps are those of the base class; others may depend on what the method has kept."""
-    kind = type(method)
-    return (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
 
 
 def weights_digest(policy: torch.nn.Module) -> str:

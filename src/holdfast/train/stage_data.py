@@ -34,7 +34,7 @@ from holdfast.replay.store import EpisodeStore
 from holdfast.runs.data_files import DataFiles, keep_data_files, read_data_files
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import NormConfig, TrainConfig
-from holdfast.train.distributed.ranks import Ranks
+from holdfast.train.distributed.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class StageData:
     def new(self) -> tuple[Lesson, ...]:
         """The lessons being learned."""
         return self.lessons[: self.learning]
+
+    @property
+    def replays(self) -> bool:
+        """Whether some are being replayed."""
+        return len(self.lessons) > self.learning
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +145,7 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
 
 
 def read_from_cache(
-    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console, ranks: Ranks
+    run: RunFolder, data: StageData, resize: Resize | None, config: CacheConfig, console: Console, ranks: Ranks = ALONE
 ) -> StageData:
     """Make a stage read only from the frame cache, including states and actions; missing caches are built now."""
     lessons, caches = [], []

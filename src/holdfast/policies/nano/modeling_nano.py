@@ -16,6 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.data.resize import Resize, scale
 from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.cuda_graphs import CudaGraphs
+from holdfast.policies.flow import FlowNoise, mean_square
 from holdfast.policies.nano.configuration_nano import NanoConfig
 from holdfast.policies.nano.network import NanoNetwork
 from holdfast.policies.pipelines import mean_of_real
@@ -126,21 +127,32 @@ class NanoPolicy(PreTrainedPolicy):
         Noise and times are drawn from torch's global generator, several for each observation, whose errors are
         averaged; in training mode also noise on the proprioception.
         """
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+
+    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+        """Draw what the loss of a batch needs."""
+        actions, state = batch[ACTION], batch[OBS_STATE]
+        rows, device = len(actions) * self.config.noise_draws, actions.device
+        noise = draw(part, rows, lambda n: torch.randn(n, *actions.shape[1:], device=device))
+        # Early times decide where the chunk goes, late ones only refine it. So the share of noise follows pi0's
+        # Beta(1.5, 1), drawn by inverting its distribution function.
+        time = 1 - draw(part, rows, lambda n: torch.rand(n, device=device)) ** (2 / 3)
+        if not self.training:
+            return FlowNoise(noise, time)
+        return FlowNoise(noise, time, draw(part, len(state), lambda n: torch.randn(n, *state.shape[1:], device=device)))
+
+    def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
+        """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""
         draws = self.config.noise_draws
         actions = batch[ACTION].float().repeat_interleave(draws, 0)
         padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None
-        noise = draw(part, len(actions), lambda rows: torch.randn(rows, *actions.shape[1:], device=actions.device))
-        # Early times decide where the chunk goes, late ones only refine it. So the share of noise follows pi0's
-        # Beta(1.5, 1), drawn by inverting its distribution function.
-        time = 1 - draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device)) ** (2 / 3)
-        blend = torch.lerp(noise, actions, time[:, None, None])
+        blend = torch.lerp(drawn.noise, actions, drawn.time[:, None, None])
         images, state, tokens, words = self._observed(batch)
-        if self.training:
-            jitter = draw(part, len(state), lambda rows: torch.randn(rows, *state.shape[1:], device=state.device))
-            state = state + self.config.state_noise * jitter
+        if drawn.state is not None:
+            state = state + self.config.state_noise * drawn.state
         context = self.network.encode(images, state, tokens, words)
-        velocity = self.network.velocity(context, blend, time, padded)
-        return (velocity.float() - (actions - noise)).square().unflatten(0, (-1, draws)).mean(1)
+        velocity = self.network.velocity(context, blend, drawn.time, padded)
+        return velocity.float() - (actions - drawn.noise)
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""

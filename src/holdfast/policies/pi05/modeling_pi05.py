@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import holdfast.policies.pi05.processor_pi05  # noqa: F401
 from holdfast.core.errors import HoldfastError
 from holdfast.policies.batch_slice import BatchSlice, draw
+from holdfast.policies.flow import FlowNoise, mean_square
 from holdfast.policies.pi05 import weights
 from holdfast.policies.pi05.acting import Actor
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
@@ -107,17 +108,27 @@ class Pi05FastPolicy(PreTrainedPolicy):
 
         Noise and times are drawn from torch's global generator.
         """
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+
+    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+        """Draw what the loss of a batch needs."""
+        rows, device = len(batch[ACTION]), batch[ACTION].device
+        noise = draw(
+            part, rows, lambda n: torch.randn(n, *batch[ACTION].shape[1:-1], self.noise_shape[1], device=device)
+        )
+        # Beta(alpha, 1) by inverting its distribution function, on the device.
+        drawn = draw(part, rows, lambda n: torch.rand(n, device=device))
+        drawn = drawn ** (1 / self.config.time_sampling_beta_alpha)
+        return FlowNoise(noise, drawn * self.config.time_sampling_scale + self.config.time_sampling_offset)
+
+    def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
+        """Predicted minus true velocity [B, chunk, action_dim]."""
         if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
             self.model.compile_layers()
             self._compiled = True
         actions = pad_vector(batch[ACTION].float(), self.config.max_action_dim)
-        noise = draw(part, len(actions), lambda rows: torch.randn(rows, *actions.shape[1:], device=actions.device))
-        # Beta(alpha, 1) by inverting its distribution function, on the device.
-        drawn = draw(part, len(actions), lambda rows: torch.rand(rows, device=actions.device))
-        drawn = drawn ** (1 / self.config.time_sampling_beta_alpha)
-        time = drawn * self.config.time_sampling_scale + self.config.time_sampling_offset
-        losses: Tensor = self.model(*self._observed(batch), actions, noise, time)
-        return losses[..., : self.action_dim]
+        errors: Tensor = self.model(*self._observed(batch), actions, drawn.noise, drawn.time)
+        return errors[..., : self.action_dim]
 
     def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""

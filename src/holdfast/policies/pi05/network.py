@@ -137,10 +137,10 @@ class Pi05Network(nn.Module):
     def forward(
         self, images: Tensor, tokens: Tensor, words: Tensor | None, actions: Tensor, noise: Tensor, time: Tensor
     ) -> Tensor:
-        """Squared error of the velocity at the given noise and time, unreduced [B, chunk, max_action_dim]."""
+        """Predicted minus true velocity at the given noise and time [B, chunk, max_action_dim]."""
         blend = torch.lerp(actions, noise, time[:, None, None])
         prefix = self.read(images, tokens, words)
-        return (self.velocity(prefix, blend, time) - (noise - actions)).square()
+        return self.velocity(prefix, blend, time) - (noise - actions)
 
     def act(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
         """Integrate from noise to actions [B, chunk, max_action_dim] in Euler steps."""

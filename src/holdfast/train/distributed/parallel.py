@@ -98,8 +98,10 @@ def shard(policy: nn.Module, ranks: Ranks) -> None:
     mesh = init_device_mesh(next(policy.parameters()).device.type, (ranks.count,))
     for block in [*blocks(policy), policy]:
         fully_shard(block, mesh=mesh)
-    if hasattr(policy, "loss_elements"):
-        register_fsdp_forward_method(policy, "loss_elements")
+    for called in ("velocity_errors", "loss_elements"):
+        if hasattr(policy, called):  # the adapter calls the first of them that is there
+            register_fsdp_forward_method(policy, called)
+            break
 
 
 @torch.no_grad()
@@ -119,11 +121,18 @@ def gather(policy: nn.Module, ranks: Ranks) -> None:
 class Objective:
     """Loss and gradient of this rank's micro-batches. Gradients are averaged over ranks.
 
-    On a GPU they run as one CUDA graph if the policy declares that it can be captured.
+    On a GPU they run as one CUDA graph if the policy declares that it can be captured, unless `graphs` is false because
+    gradients of several calls are needed at once.
     """
 
     def __init__(
-        self, adapter: Adapter, config: TrainConfig, device: str, ranks: Ranks, extra: ExtraLoss | None = None
+        self,
+        adapter: Adapter,
+        config: TrainConfig,
+        device: str,
+        ranks: Ranks,
+        extra: ExtraLoss | None = None,
+        graphs: bool = True,
     ) -> None:
         self._loss, self._ranks = _Loss(adapter, extra), ranks
         self._replicates = ranks.count > 1 and config.parallel == "ddp"
@@ -131,7 +140,7 @@ class Objective:
         self._device, self._bf16 = device.split(":")[0], computes_in_bf16(config, device)
         self._graphed: GraphedLoss | None = None
         whole = ranks.count == 1 and config.optim.micro_batches == 1  # else gradients are accumulated
-        if whole and self._device == "cuda" and adapter.cuda_graphable:
+        if graphs and whole and self._device == "cuda" and adapter.cuda_graphable:
             self._graphed = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(

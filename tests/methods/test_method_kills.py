@@ -1,0 +1,55 @@
+"""Every method ends with the same bits, weights and what it keeps, however often it was killed."""
+
+import pytest
+from method_runs import STAGES, killed, train
+
+from holdfast.core import checked_folder as checkpoint
+
+KEPT = ("policy/model.safetensors", "method.safetensors")
+# Flags, files of a checkpoint that must be the same, and where each attempt is killed.
+METHODS = {
+    "l2": (
+        ("--method.strength=1",),
+        KEPT,
+        [("holdfast.methods.l2", "L2.keep", 1), ("holdfast.methods.l2", "L2.extra_loss", 5)],
+    ),
+    "lwf": (
+        (),
+        KEPT,
+        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.lwf", "Lwf.extra_loss", 5)],
+    ),
+    "derpp": (
+        ("--replay.frequency=0.5",),
+        (*KEPT, "buffer.json"),
+        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.derpp", "Derpp.extra_loss", 8)],
+    ),
+    "agem": (
+        ("--replay.frequency=0.5",),
+        (*KEPT[:1], "buffer.json"),
+        [("holdfast.methods.agem", "Agem.combine", 5), ("holdfast.train.engine", "keep_episodes", 1)],
+    ),
+    "merge": (
+        ("--replay.store=copy", "--method.parts=2"),
+        (*KEPT, "buffer.json"),
+        [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.engine", "copy_kept", 1)],
+    ),
+    "joint-cumulative": (
+        (),
+        (*KEPT[:1], "buffer.json"),
+        [("holdfast.train.step", "Stepper.__call__", 11), ("holdfast.train.engine", "keep_episodes", 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_killed_it_ends_with_the_same_weights(toy, name):
+    flags, files, kills = METHODS[name]
+    flags = (f"--method={name}", *flags)
+    for kill in kills:
+        killed(toy, "killed", *flags, kill=kill)
+    train(toy, "killed", *flags)
+    train(toy, "whole", *flags)
+    for stage in STAGES:
+        for file in files:
+            found, wanted = (toy / run / "stages" / stage / "checkpoint" / file for run in ("killed", "whole"))
+            assert checkpoint.file_hash(found) == checkpoint.file_hash(wanted), (stage, file)
