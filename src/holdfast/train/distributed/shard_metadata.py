@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 
 METADATA = ".metadata"
@@ -80,7 +81,7 @@ class _Unpickler(pickle.Unpickler):
 def read_metadata(folder: Path) -> Metadata:
     """The metadata of a folder of shards."""
     try:
-        with (folder / METADATA).open("rb") as file:
+        with outside.open_file(folder / METADATA) as file:
             return _built(_unpickled(file))
     except Exception as error:  # of hostile bytes, whatever they lead to
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
