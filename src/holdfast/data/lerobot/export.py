@@ -140,9 +140,16 @@ def _table(
     """Rows of an episode with their new indices, and its instructions."""
     from lerobot.datasets.feature_utils import get_hf_features_from_features
 
+    shaped = {key: {**feature, "shape": tuple(feature["shape"])} for key, feature in features.items()}
+    schema = get_hf_features_from_features(shaped).arrow_schema
     old = part.source.rows(episode)
     own = read_words(part.source.raw.root)
-    said = [part.instruction or own[index] for index in old["task_index"].to_pylist()]
+    if lacking := {"task_index", *schema.names}.difference(old.column_names):
+        raise HoldfastError(f"The tables of {part.source.dataset} have no column {', '.join(sorted(lacking))}.")
+    indices = old["task_index"].to_pylist()
+    if unknown := [index for index in indices if index not in range(len(own))]:
+        raise HoldfastError(f"Episode {episode} of {part.source.dataset} has the unknown task_index {unknown[0]!r}.")
+    said = [part.instruction or own[index] for index in indices]
     words = list(dict.fromkeys(said))
     for word in words:
         tasks.setdefault(word, len(tasks))
@@ -151,8 +158,6 @@ def _table(
         "index": np.arange(start, start + len(old)),
         "task_index": np.array([tasks[word] for word in said]),
     }
-    shaped = {key: {**feature, "shape": tuple(feature["shape"])} for key, feature in features.items()}
-    schema = get_hf_features_from_features(shaped).arrow_schema
     columns = [
         pa.array(new[field.name], field.type) if field.name in new else old[field.name].cast(field.type)
         for field in schema

@@ -15,6 +15,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.data.lerobot import tables
 from holdfast.data.lerobot.header import PLACES, check_header, check_picture, read_header
 
+_LONGEST = 1e9  # seconds of a video
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
 
@@ -87,6 +88,10 @@ def read_names(root: Path, info: dict[str, Any], key: str) -> tuple[str, ...] | 
     names, size = tuple(_flat(feature.get("names"))), feature["shape"][0]
     if not names or (len(names) == 1 and size > 1):  # openpi's converters name the feature instead: ["actions"]
         return None
+    if unprintable := [name for name in names if not name.isprintable()]:
+        raise HoldfastError(
+            f"Dataset {root} names a dimension of {key} {unprintable[0][:80]!r}, which is no plain text."
+        )
     if len(names) != size:
         what = "action" if key == ACTION else "state"
         raise HoldfastError(f"Dataset {root} names {len(names)} {what} dimensions but declares {size}.")
@@ -116,9 +121,9 @@ def read_episodes(root: Path, cameras: tuple[Camera, ...]) -> dict[str, list[Any
     times = [f"{video}/{edge}_timestamp" for video in videos for edge in ("from", "to")]
     table = _concat(root, "meta/episodes", [*counts, *times])
     for name in counts:
-        _check_column(root, table, name, pa.types.is_integer, "whole numbers")
+        _check_column(root, table, name, pa.types.is_integer, "whole numbers, none below 0")
     for name in times:
-        _check_column(root, table, name, _is_number, "finite numbers")
+        _check_column(root, table, name, _is_number, f"seconds from 0 to {_LONGEST:g}", _LONGEST)
     table = table.sort_by("episode_index")
     return {name: table[name].to_pylist() for name in table.column_names}
 
@@ -127,11 +132,13 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _check_column(root: Path, table: pa.Table, name: str, fits: Callable[[pa.DataType], bool], what: str) -> None:
-    """Refuse a column that has a gap, or holds something other than `what`, from 0 on."""
+def _check_column(
+    root: Path, table: pa.Table, name: str, fits: Callable[[pa.DataType], bool], what: str, most: float = np.inf
+) -> None:
+    """Refuse a column that has a gap, or holds something other than `what`, from 0 to `most`."""
     found = fits(table[name].type) and not table[name].null_count
-    if not found or not all(0 <= value < np.inf for value in table[name].to_pylist()):
-        raise HoldfastError(f"The episodes of dataset {root} need the column {name!r} with {what}, none below 0.")
+    if not found or not all(0 <= value < most for value in table[name].to_pylist()):
+        raise HoldfastError(f"The episodes of dataset {root} need the column {name!r} with {what}.")
 
 
 def read_tables(root: Path, columns: list[str]) -> pa.Table:

@@ -187,7 +187,11 @@ class Source:
         """LeRobot's own metadata object, which its policy factory needs."""
         from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
-        metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        try:
+            metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        except Exception as error:  # of damaged files, whatever they lead to
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise HoldfastError(f"LeRobot cannot read {self.root / 'meta'}: {reason}. Restore it.") from None
         metadata.features[ACTION]["names"] = list(self.action_names)  # flat, even if recorded nested
         return metadata
 

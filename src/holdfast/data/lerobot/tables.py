@@ -50,7 +50,10 @@ def _read(path: Path, columns: Collection[str] | None, filters: Any, texts: set[
 
 
 def _check(paths: Sequence[Path], columns: Collection[str] | None) -> set[str]:
-    """Refuse tables that are much larger in memory than on disk; return the paths of the columns that hold texts."""
+    """Refuse tables that are much larger in memory than on disk; return the paths of the columns that hold texts.
+
+    All columns count, also those that are not read here: LeRobot reads them.
+    """
     texts: set[str] = set()
     stored = needed = 0
     for path in paths:
@@ -61,11 +64,9 @@ def _check(paths: Sequence[Path], columns: Collection[str] | None) -> set[str]:
             missing = set(columns or ()).difference(about.schema.to_arrow_schema().names)
             for group in (about.row_group(number) for number in range(about.num_row_groups)):
                 for part in (group.column(number) for number in range(group.num_columns)):
-                    name = part.path_in_schema
-                    if columns is None or any(name == own or name.startswith(f"{own}.") for own in columns):
-                        values = max(part.num_values, group.num_rows)
-                        needed += max(values * _VALUE, part.total_uncompressed_size)
-                        texts |= {name} if part.physical_type == "BYTE_ARRAY" else set()
+                    values = max(part.num_values, group.num_rows)
+                    needed += max(values * _VALUE, part.total_uncompressed_size)
+                    texts |= {part.path_in_schema} if part.physical_type == "BYTE_ARRAY" else set()
         except _ERRORS as error:
             raise _damaged(path, error) from None
         if missing:
