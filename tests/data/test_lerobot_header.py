@@ -268,6 +268,6 @@ def test_a_name_that_commands_the_terminal_is_refused(toy):
 def test_metadata_that_lerobot_cannot_read_are_told_in_a_line(toy, name):
     source = open_source(str(toy / "reach"))
     (toy / "reach" / "meta" / name).write_text("[" * 100)
-    with pytest.raises(HoldfastError, match="LeRobot cannot read .*meta: ") as caught:
+    with pytest.raises(HoldfastError, match=r"LeRobot cannot read .*meta: ") as caught:
         source.metadata()
     assert "\n" not in str(caught.value)

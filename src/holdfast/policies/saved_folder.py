@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.data.lerobot.header import check_picture
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
@@ -82,6 +83,11 @@ def read_config(file: Path) -> dict[str, Any]:
             "adapter into its policy first."
         )
     _check_code(content["type"], content, str(file))
+    features = content.get("input_features")
+    for name, feature in features.items() if isinstance(features, dict) else ():
+        match feature:
+            case {"type": "VISUAL", "shape": [_, int() as height, int() as width]}:
+                check_picture(height, width, f"{file}: camera {name!r}")
     return content
 
 

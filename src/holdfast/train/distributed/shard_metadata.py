@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
@@ -64,6 +65,7 @@ class _Placeholder:
         self.state = state
 
 
+_LOADS: dict[int, Callable[[Any], None]] = pickle._Unpickler.dispatch
 # What a pickle of DCP's metadata consists of.
 _OPCODES = (
     pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.POP, pickle.MARK, pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET,
@@ -80,6 +82,8 @@ class _Unpickler(pickle._Unpickler):
     It is the one written in Python: the one in C takes as much memory as nine bytes tell it to.
     """
 
+    stack: list[Any]
+
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
         self.placeholders: dict[tuple[str, str], type[_Placeholder]] = {}
@@ -94,15 +98,15 @@ class _Unpickler(pickle._Unpickler):
     def load_setitem(self) -> None:
         """Set an entry of a dictionary."""
         _check_keys(self.stack[-2:])
-        super().load_setitem()
+        _LOADS[pickle.SETITEM[0]](self)
 
     def load_setitems(self) -> None:
         """Set the entries of a dictionary."""
         _check_keys(self.stack)
-        super().load_setitems()
+        _LOADS[pickle.SETITEMS[0]](self)
 
     dispatch: ClassVar[dict[int, Any]] = {
-        **{code[0]: pickle._Unpickler.dispatch[code[0]] for code in _OPCODES},
+        **{code[0]: _LOADS[code[0]] for code in _OPCODES},
         pickle.SETITEM[0]: load_setitem,
         pickle.SETITEMS[0]: load_setitems,
     }
