@@ -242,3 +242,11 @@ def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_pat
     assert main(["record", *flags]) == 2
     assert "not a recording of an arena" in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == ["press_button"]
+
+
+def test_a_link_beside_the_notes_is_not_written_through(tmp_path):
+    (tmp_path / "notes.txt").write_text("keep")
+    (tmp_path / "order.writing").symlink_to("notes.txt")
+    parts.write_json(tmp_path / "order.json", {"task": "reach"})
+    assert (tmp_path / "notes.txt").read_text() == "keep"
+    assert json.loads((tmp_path / "order.json").read_text()) == {"task": "reach"}

@@ -242,3 +242,22 @@ def test_prune_keeps_the_newest_and_removes_what_kills_left(tmp_path, keep, left
 def test_pruning_what_is_not_there_is_fine(tmp_path):
     prune(tmp_path / "absent", 2)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("linked", ["", "state", "policy", "policy/weights"])
+def test_a_link_is_damage_even_if_it_leads_to_the_same_bytes(saved, linked):
+    place, elsewhere = saved / linked, saved.parents[1] / "elsewhere"
+    place.rename(elsewhere)
+    place.symlink_to(elsewhere)
+    assert "is a link" in verify(saved)
+
+
+def test_a_folder_that_a_link_leads_to_is_refused(tmp_path):
+    (tmp_path / "real" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "root").symlink_to(tmp_path / "real")  # the user's own choice
+    checkpoint.check_no_link(tmp_path / "root" / "a" / "b", tmp_path / "root")
+    checkpoint.check_no_link(tmp_path / "root" / "c", tmp_path / "root")
+    (tmp_path / "real" / "link").symlink_to(tmp_path / "real" / "a")
+    for folder in ("link", "link/b", "link/b/c"):
+        with pytest.raises(HoldfastError, match="root/link is a link; it must be a folder"):
+            checkpoint.check_no_link(tmp_path / "root" / folder, tmp_path / "root")

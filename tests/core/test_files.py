@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from holdfast.core import files
+from holdfast.core.errors import HoldfastError
 
 
 def test_the_content_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -71,3 +72,32 @@ def test_a_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, broke
         files.write_text(path, "new")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["next.json"]
+
+
+def test_a_large_file_is_replaced_as_a_whole_too(tmp_path):
+    path = tmp_path / "state.npy"
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError), files.replacing(path) as file:
+        file.writelines([b"half of the new", None])
+    assert path.read_bytes() == b"old"
+    with files.replacing(path) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npy"]
+
+
+@pytest.mark.parametrize("kind", ["link", "broken link", "pipe", "folder"])
+def test_lines_are_added_to_a_regular_file_only(tmp_path, kind):
+    log, other = tmp_path / "audit.jsonl", tmp_path / "notes.txt"
+    if kind == "link":
+        other.write_text("keep")
+    if "link" in kind:
+        log.symlink_to(other)
+    if kind == "pipe":
+        os.mkfifo(log)
+    if kind == "folder":
+        log.mkdir()
+    with pytest.raises(HoldfastError, match=r"audit\.jsonl is not a regular file"):
+        files.open_log(log)
+    assert other.exists() == (kind == "link")

@@ -468,3 +468,36 @@ def test_a_cache_opened_before_a_fork_is_read_after_it(shelf):
     if not child:
         os._exit(int(pixels(cache, HEAD, [3, 60]).sum()) % 251)
     assert end(child) == wanted
+
+
+def test_two_processes_that_write_the_same_numbers_do_not_meet(shelf, monkeypatch):
+    """Without the lock, as where a file system has none: each writes a file of its own, and the last one counts."""
+    source, files = open_source(str(shelf.dataset)), shelf.files()
+    files.folder.mkdir(parents=True)
+    save, inner = np.save, []
+
+    def meeting(target, values):
+        save(target, values)
+        if not inner:  # another process writes all of them in between
+            inner.append(True)
+            files.write_numbers(source.state, source.action, source.starts)
+
+    monkeypatch.setattr(np, "save", meeting)
+    files.write_numbers(source.state, source.action, source.starts)
+    assert np.array_equal(np.load(files.folder / "state.npy"), source.state)
+    assert sorted(p.name for p in files.folder.iterdir()) == ["action.npy", "cache.json", "episodes.npy", "state.npy"]
+
+
+@pytest.mark.parametrize("name", ["blocks.jsonl", "head.raw"])
+def test_a_pipe_in_a_cache_is_not_waited_for(shelf, name):
+    shelf.open()
+    files = shelf.files()
+    (block, *_) = files.read_blocks().values()
+    place = files.pixels(block.camera) if name == "head.raw" else files.folder / name
+    place.unlink()
+    os.mkfifo(place)
+    if name == "head.raw":
+        assert not files.is_sound(block)
+    else:
+        with pytest.raises(HoldfastError, match="not a regular file"):
+            files.read_blocks()

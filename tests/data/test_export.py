@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -114,3 +115,16 @@ def test_datasets_of_other_cameras_do_not_go_together(source, stored_images, tmp
     seen = apply(stored_images, Mapping({"head": "black 32x32", "front": "black 32x32", "wrist": "head"}), None)
     with pytest.raises(HoldfastError, match=r"differ in camera observation.images.wrist"):
         write(tmp_path / "other", parts[0], EpisodeChoice(seen, (0,), {}))
+
+
+@pytest.mark.parametrize("index", [7, -1, None])
+def test_an_instruction_that_is_not_there_is_named(stored_images, tmp_path, monkeypatch, index):
+    rows = stored_images.rows(0)
+    place = rows.column_names.index("task_index")
+    changed = rows.set_column(place, "task_index", pa.array([index] * len(rows), pa.int64()))
+    monkeypatch.setattr(type(stored_images), "rows", lambda self, episode: changed)
+    with pytest.raises(HoldfastError, match=rf"Episode 0 of .* has the unknown task_index {index}"):
+        write(tmp_path / "out", EpisodeChoice(stored_images, (0,), {}))
+    monkeypatch.setattr(type(stored_images), "rows", lambda self, episode: rows.drop_columns(["force", "task_index"]))
+    with pytest.raises(HoldfastError, match="have no column force, task_index"):
+        write(tmp_path / "out2", EpisodeChoice(stored_images, (0,), {}))

@@ -142,6 +142,7 @@ HEADS = f"videos/{HEAD}"
         (f"{HEADS}/from_timestamp", float("nan")),
         (f"{HEADS}/from_timestamp", float("inf")),
         (f"{HEADS}/from_timestamp", -5.0),
+        (f"{HEADS}/from_timestamp", 1e308),
         (f"{HEADS}/to_timestamp", "x"),
         ("data/file_index", "../x"),
         ("episode_index", ()),
@@ -157,7 +158,7 @@ def test_episodes_without_the_numbers_that_are_used_are_refused(toy, column, val
     if value != ():
         other = other.append_column(column, pa.array([value] * len(table)))
     pq.write_table(other, file)
-    with pytest.raises(HoldfastError, match=f"need the column '{column}'"):
+    with pytest.raises(HoldfastError, match=f"(need the column '|has no column .*){column}"):
         open_source(str(toy / "reach"))
 
 
@@ -252,3 +253,21 @@ def test_rows_of_different_lengths_are_refused(toy, rows):
     change_frames(toy / "reach", "observation.state", rows * 42)
     with pytest.raises(HoldfastError, match=r"differ in their number of dimensions of observation.state"):
         open_source(str(toy / "reach"))
+
+
+def test_a_name_that_commands_the_terminal_is_refused(toy):
+    file = toy / "reach" / "meta" / "info.json"
+    content = json.loads(file.read_text())
+    content["features"]["action"]["names"][0] = "left\x1b[2J"
+    file.write_text(json.dumps(content))
+    with pytest.raises(HoldfastError, match=r"names a dimension of action 'left\\x1b\[2J'"):
+        open_source(str(toy / "reach"))
+
+
+@pytest.mark.parametrize("name", ["stats.json", "tasks.parquet"])
+def test_metadata_that_lerobot_cannot_read_are_told_in_a_line(toy, name):
+    source = open_source(str(toy / "reach"))
+    (toy / "reach" / "meta" / name).write_text("[" * 100)
+    with pytest.raises(HoldfastError, match=r"LeRobot cannot read .*meta: ") as caught:
+        source.metadata()
+    assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from toys import TASKS, TINY, candidates, stream_text
+from toys import TASKS, TINY, candidates, stream_text, write_numbers
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
@@ -35,6 +35,40 @@ def test_a_task_that_is_no_folder_of_the_buffer_is_refused(tmp_path, task):
     (tmp_path / "buffer.json").write_text(json.dumps({"ratio": 0.2, "tasks": [kept]}))
     with pytest.raises(HoldfastError, match=r"buffer.json cannot be used: Task in the buffer: (name|the name is too)"):
         read_buffer(tmp_path / "buffer.json")
+
+
+@pytest.mark.parametrize("linked", ["buffer", "buffer/reach"])
+def test_a_link_in_the_buffer_is_not_followed(tmp_path, linked):
+    photos = tmp_path / "photos"
+    (photos / "reach" / "2024").mkdir(parents=True)
+    (photos / "2024").mkdir()
+    place = tmp_path / "run" / linked
+    place.parent.mkdir(parents=True)
+    place.symlink_to(photos)
+    store, kept = EpisodeStore(tmp_path / "run"), Kept("reach", "f", 3, (0,), "c")
+    learned = open_numbers(tmp_path / "data")
+    for use in (lambda: store.check(kept), lambda: store.settle(Buffer(0.2, (kept, kept)), learned, None)):
+        with pytest.raises(HoldfastError, match=f"{linked} is a link"):
+            use()
+    assert (photos / "2024").exists()
+    assert (photos / "reach" / "2024").exists()
+
+
+def test_a_linked_copy_is_damaged_and_what_it_leads_to_stays(tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (tmp_path / "run" / "buffer" / "reach").mkdir(parents=True)
+    for number in (1, 7):
+        (tmp_path / "run" / "buffer" / "reach" / str(number)).symlink_to(photos)
+    store, kept = EpisodeStore(tmp_path / "run"), Kept("reach", "f", 3, (0,), "c")
+    with pytest.raises(HoldfastError, match="reach/1, is damaged: it is a link"):
+        store.settle(Buffer(0.2, (kept, kept)), open_numbers(tmp_path / "data"), None)
+    assert photos.exists()
+
+
+def open_numbers(root):
+    write_numbers(root, ("a",), ("a",), episodes=1)
+    return open_source(str(root))
 
 
 def train(toy, output, *flags):

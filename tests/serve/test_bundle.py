@@ -71,8 +71,9 @@ def test_every_byte_of_the_manifest_counts(copy):
     for place in range(len(whole)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         assert verify(copy), place
-    file.write_bytes(whole.replace(b" ", b"\t", 1))
-    assert verify(copy)
+    for changed in (whole.replace(b" ", b"\t", 1), b"\xef\xbb\xbf" + whole, whole + b"\n"):
+        file.write_bytes(changed)
+        assert verify(copy)
 
 
 def test_a_file_too_many_is_named(copy):
@@ -263,8 +264,12 @@ def test_every_missing_key_of_its_description_is_named(bundle, tmp_path):
     ("key", "value"),
     [("fps", value) for value in ("x", None, 0, -1, float("nan"), float("inf"), [30], 10**30)]
     + [("tasks", value) for value in ({}, [1], [{}], [{"name": "x"}], [{"name": "../x", "milestones": []}], None)]
-    + [("names", value) for value in ("abc", [1], None)]
-    + [("cameras", value) for value in ([], {"head": 32}, {"head": [32]}, {"head": [0, 1]}, {"head": [1, 10**6]})]
+    + [("names", value) for value in ("abc", [1], None, [], ["a", ""], [" "], ["a\x1b[2J"])]
+    + [("state_names", value) for value in ([], [""])]
+    + [
+        ("cameras", value)
+        for value in ([], {"head": 32}, {"head": [32]}, {"head": [0, 1]}, {"head": [1, 10**6]}, {"": [32, 32]})
+    ]
     + [("embodiment", value) for value in ([], {}, "piper_x_pair")]
     + [("transforms", value) for value in ([], {"preprocessor": "x"}, {"preprocessor": [1]})]
     + [("format", value) for value in (None, "1", 2, True)],
@@ -274,6 +279,38 @@ def test_a_wrong_value_of_its_description_is_named(copy, key, value):
     with pytest.raises(HoldfastError, match=f"{key}|task|camera") as caught:
         load(copy)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("task", ["press_button", ""])
+def test_every_task_has_a_name_of_its_own(copy, task):
+    alter(copy, "bundle.json", lambda content: content["tasks"].append({**content["tasks"][0], "name": task}))
+    with pytest.raises(HoldfastError, match=r"lists a task twice; it has press_button, place_fruits|name '' must be"):
+        load(copy)
+
+
+def test_a_bundle_without_tasks_is_refused(copy):
+    alter(copy, "bundle.json", lambda content: {**content, "tasks": []})
+    with pytest.raises(HoldfastError, match="tasks must list at least one"):
+        load(copy)
+
+
+def test_what_a_bundle_says_does_not_command_the_terminal(bundle, copy, capsys):
+    alter(copy, "bundle.json", lambda content: {**content, "run": "a\x1b[2J\nstage: 1 -> 7", "learned": "\x9b2J"})
+    assert main(["bundle", "diff", str(bundle.path), str(copy)]) == 1
+    said = capsys.readouterr().out
+    assert r"a\x1b[2J\nstage: 1 -> 7" in said
+    assert all(char.isprintable() for char in said.replace("\n", ""))
+
+
+@pytest.mark.parametrize("place", ["policy/tokenizer_config.json", "policy/paligemma/config.json"])
+def test_a_tokenizer_with_code_is_refused_as_loading_would(copy, place):
+    (copy / place).parent.mkdir(exist_ok=True)
+    (copy / place).write_text('{"model_max_length": 1000000000000000019884624838656, "auto\\u005fmap": {}}')
+    alter(copy, place, lambda content: content)
+    with pytest.raises(HoldfastError, match=rf"{place} names code to run \(auto_map\)"):
+        load(copy)
+    alter(copy, place, lambda content: {"model_max_length": 10**30})
+    assert load(copy).path == copy
 
 
 @pytest.mark.parametrize("content", [[], {}, {"measured": None}, {"measured": {}, "hash": ""}, 1])

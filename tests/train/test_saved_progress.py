@@ -203,6 +203,44 @@ def test_a_place_that_is_no_range_of_bytes_is_refused(folder, field, value):
     refused(folder, "in its shard is not a whole number")
 
 
+def nested(depth):
+    """A pickle of a tuple that holds the one before twice, and so on: small, and endless to hash or to compare."""
+    return b")\x94" + b"".join(b"h" + bytes([place]) + b"\x86\x94" for place in range(depth))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x80\x04Nr\xff\xff\xff\xff.", "instructions that DCP does not write"),  # a memo of 2**32 entries
+        (b"\x80\x04\x8f.", "instructions"),  # a set
+        (b"\x80\x04}" + nested(200) + b"Ns.", "a key that is not text"),
+        (b"\x80\x04}(" + nested(200) + b"Nu.", "a key that is not text"),
+    ],
+)
+def test_a_few_bytes_of_metadata_take_neither_memory_nor_time(folder, content, says):
+    (folder / METADATA).write_bytes(content)
+    refused(folder, says)
+
+
+def test_chunks_that_are_listed_twice_are_refused(folder):
+    def share(metadata):
+        first, *others = metadata.state_dict_metadata.values()
+        first.chunks.extend(first.chunks * 20)
+        for other in others:
+            other.chunks = first.chunks
+
+    rewrite(folder, share)
+    refused(folder, r"it lists \d+ chunks and says of \d+ where they are")
+
+
+def test_a_tensor_of_endless_dimensions_is_refused(folder):
+    def endless(metadata):
+        metadata.state_dict_metadata["weight/0.weight"].size = torch.Size([1] * 65)
+
+    rewrite(folder, endless)
+    refused(folder, "it has no size")
+
+
 def test_metadata_of_a_single_rank_are_not_read_instead(folder, tmp_path):
     (folder / METADATA).unlink()
     (folder / f"__0{METADATA}").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))

@@ -18,6 +18,7 @@ import numpy as np
 from holdfast import arenas
 from holdfast.arenas.demonstrate import Demonstration, RecordingOrder, demonstrate
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
 from holdfast.core.outside import read_json
 from holdfast.data.doctor.findings import Expected
 from holdfast.data.doctor.pictures import lost_frames
@@ -118,9 +119,7 @@ def read_notes(dataset: Path) -> dict[str, Any] | None:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a small file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".writing")
-    temporary.write_text(json.dumps(content))
-    temporary.rename(path)
+    write_text(path, json.dumps(content))
 
 
 def _open(order: RecordingOrder, folder: Path) -> Any:

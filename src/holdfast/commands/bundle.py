@@ -73,11 +73,12 @@ def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
     parser.add_argument("old", metavar="OLD", type=Path)
     parser.add_argument("new", metavar="NEW", type=Path)
     args = parser.parse_args(words)
+    from holdfast.core.errors import printable
     from holdfast.serve.bundle import load
     from holdfast.serve.diff import differences
 
     found = list(differences(load(args.old), load(args.new)))
-    print("\n".join(found) or "The bundles are the same.")
+    print("\n".join(map(printable, found)) or "The bundles are the same.")
     return 1 if found else 0
 
 

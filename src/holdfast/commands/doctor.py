@@ -15,7 +15,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from holdfast import catalog, embodiments
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, printable, unknown
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Mapping
 from holdfast.data.doctor.checks import Examination, examine
@@ -144,13 +144,14 @@ def _print(examination: Examination, mapping: Mapping | None, console: Console) 
     if examination.summary:
         console.print(f"  {escape(_describe(examination.summary))}", style="dim", soft_wrap=True)
     for finding in examination.findings:
+        where, detail, advice = (escape(printable(text)) for text in (finding.where, finding.detail, finding.advice))
         entry = Table.grid(padding=(0, 2))
         entry.add_column(width=9)
-        title = f"[bold]{escape(finding.kind)}[/]  {escape(finding.where)}"
-        entry.add_row(f"  [{_COLOURS[finding.severity]}]{finding.severity}[/]", f"{title}\n{escape(finding.detail)}")
+        title = f"[bold]{escape(finding.kind)}[/]  {where}"
+        entry.add_row(f"  [{_COLOURS[finding.severity]}]{finding.severity}[/]", f"{title}\n{detail}")
         console.print(entry)
         # Advice may contain a command to copy, so it is not wrapped here.
-        console.print(f"           [green]->[/] {escape(finding.advice)}", soft_wrap=True)
+        console.print(f"           [green]->[/] {advice}", soft_wrap=True)
     console.print()
 
 

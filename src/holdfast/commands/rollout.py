@@ -14,6 +14,7 @@ from rich.console import Console
 from holdfast import arenas, catalog
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
+from holdfast.core.outside import read_text
 from holdfast.embodiments import EMBODIMENTS
 
 if TYPE_CHECKING:
@@ -153,10 +154,7 @@ def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer
 
 
 def _token(file: Path | None) -> str:
-    try:
-        return file.read_text().strip() if file else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"--token-file {file} cannot be read: {error}.") from None
+    return read_text(file).strip() if file else ""
 
 
 def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:

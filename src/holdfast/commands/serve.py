@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.outside import read_text
 
 if TYPE_CHECKING:
     from holdfast.serve.server import Server
@@ -101,10 +102,7 @@ def _run(server: Server, host: str, port: int) -> None:
 def _token(file: Path | None) -> str | None:
     if file is None:
         return None
-    try:
-        token = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise HoldfastError(f"--token-file {file} cannot be read: {error}.") from None
+    token = read_text(file).strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable():
         raise HoldfastError(
             f"--token-file {file} must hold at least 16 plain characters in one line. Make one: openssl rand -hex 32"

@@ -234,4 +234,7 @@ def _add_media(app: FastAPI) -> None:
     @app.get("/media/{ticket}.jpg")
     async def picture(ticket: str, request: Request) -> Response:
         file = live(request.app.state.assignments.find(ticket).run, time.time())
-        return Response(file.read_bytes(), media_type="image/jpeg") if file else Response(status_code=204)
+        if file is None:
+            return Response(status_code=204)
+        with outside.open_file(file) as content:
+            return Response(content.read(outside.LARGEST), media_type="image/jpeg")

@@ -67,7 +67,7 @@ def _check_replaceable(path: Path) -> None:
             return
         if not path.is_file():
             raise HoldfastError(f"--export {path} is not a file. Choose another name.")
-        with path.open("rb") as file:
+        with outside.open_file(path) as file:
             first = file.readline(1000)
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None

@@ -71,11 +71,15 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
 
 def verify(folder: Path) -> str | None:
     """Describe what is wrong with a checkpoint; None if every file exists with the bytes that were written."""
+    if folder.is_symlink():
+        return "it is a link"
     if not os.path.lexists(folder / MANIFEST):
         return f"{MANIFEST} is missing"
     try:
         for name, digest in read_manifest(folder).items():
             file = folder / name
+            if file.resolve() != folder.resolve() / name:
+                return f"{name} is a link, or below one"
             if not file.is_file():
                 return f"{file.name} cannot be read: it is not a file" if file.exists() else f"{file.name} is missing"
             if file_hash(file) != digest:
@@ -85,6 +89,14 @@ def verify(folder: Path) -> str | None:
     except (OSError, ValueError) as error:
         return f"it cannot be read ({error})"
     return None
+
+
+def check_no_link(folder: Path, root: Path) -> None:
+    """Refuse a folder below `root` that a link leads to: what is there is not ours to use, and not ours to delete."""
+    below = folder.relative_to(root).parts
+    for path in (root.joinpath(*below[: depth + 1]) for depth in range(len(below))):
+        if path.is_symlink():
+            raise HoldfastError(f"{path} is a link; it must be a folder of its own. Put in its place what it leads to.")
 
 
 def read_manifest(folder: Path) -> dict[str, str]:

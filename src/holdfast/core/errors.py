@@ -8,13 +8,17 @@ from typing import Any, get_args
 class HoldfastError(Exception):
     """A mistake in the user's input, or a state of the machine that the user must fix.
 
-    The command line prints it without a traceback and exits with code 2. It is one line that a terminal can show:
-    line breaks and control characters, which a hostile file may have brought in, are escaped.
+    The command line prints it without a traceback and exits with code 2. It is one line that a terminal can show,
+    whatever a hostile file has brought in.
     """
 
     def __init__(self, message: object = "") -> None:
-        text = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(message))
-        super().__init__("".join(text))
+        super().__init__(printable(str(message)))
+
+
+def printable(text: str) -> str:
+    """Text from outside as one line for a terminal: line breaks and control characters are escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:

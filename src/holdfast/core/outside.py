@@ -84,6 +84,16 @@ def open_file(file: Path) -> io.BufferedReader:
     return os.fdopen(handle, "rb")
 
 
+def check_file(file: Path) -> None:
+    """Refuse what is not a regular file; for libraries that open a file by its name."""
+    try:
+        open_file(file).close()
+    except OSError as error:
+        raise _unreadable(file, error.strerror or str(error)) from None
+    except ValueError as error:  # a name that no file can have
+        raise _unreadable(file, str(error)) from None
+
+
 def decode(content: bytes, what: object, largest: int = LARGEST) -> str:
     """The text of bytes in UTF-8; `what` names their origin in errors, here and below."""
     if len(content) > largest:
@@ -104,8 +114,21 @@ def read_json(file: Path, *, finite: bool = True) -> Any:
 
 def parse_json(text: str, what: object, *, finite: bool = True) -> Any:
     """The content of JSON. `finite=False` allows NaN and infinity, which files of our own may hold."""
+    return check(_load_json(text, what), what, finite=finite)
+
+
+def read_keys(file: Path) -> set[str]:
+    """The keys of all objects in a JSON file. Its values are not checked: other programs write numbers of any size."""
+    keys: set[str] = set()
+    _load_json(
+        read_text(file), file, object_pairs_hook=lambda pairs: keys.update(key for key, _ in pairs), parse_int=len
+    )
+    return keys
+
+
+def _load_json(text: str, what: object, **hooks: Any) -> Any:
     try:
-        content = json.loads(text)
+        return json.loads(text, **hooks)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise _unreadable(what, f"it is not valid JSON: {error.msg} at {place}") from None
@@ -113,7 +136,6 @@ def parse_json(text: str, what: object, *, finite: bool = True) -> Any:
         raise _unreadable(what, "it has a number of several thousand digits") from None
     except RecursionError:
         raise _unreadable(what, "it is nested too deeply") from None
-    return check(content, what, finite=finite)
 
 
 def read_toml(file: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping, black
 from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera, camera_name, is_image
-from holdfast.data.lerobot.header import check_key
+from holdfast.data.lerobot.header import check_key, check_picture
 from holdfast.data.lerobot.source import Source
 from holdfast.embodiments.embodiment import Embodiment
 
@@ -172,6 +172,8 @@ def _cameras(source: Source, mapping: Mapping) -> tuple[Camera, ...]:
     used: set[str] = set()
     for name, key in _wanted(source, mapping).items():
         size = black(key)
+        if size:
+            check_picture(*size, f"camera {name!r}")
         camera = Camera("", *size, "black") if size else _find(source, key)
         if not size and camera.key in used:
             raise HoldfastError(f"it uses camera {camera_name(camera.key)!r} of the dataset twice.")

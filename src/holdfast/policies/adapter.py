@@ -14,7 +14,8 @@ import torch
 from lerobot.configs import NormalizationMode, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_policy
 from lerobot.utils.import_utils import register_third_party_plugins
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 import holdfast.policies.nano.configuration_nano
 import holdfast.policies.pi05.configuration_pi05  # noqa: F401  registers policies even if no plugin is installed
@@ -30,7 +31,9 @@ from holdfast.policies import saved_folder, transforms
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.config import PolicyChoice, resolve
 from holdfast.policies.flow import Flow, mean_square
+from holdfast.policies.pi05.weights import locate
 from holdfast.policies.relative import relative_dimensions, settle_relative
+from holdfast.policies.size_limit import SizeLimit, stored_shapes
 
 WEIGHTS = "model.safetensors"
 # Policies that read their cameras as one sequence, so that the order matters, and whose base knows the released order.
@@ -203,7 +206,7 @@ def build(
         config.pretrained_path = choice.path
     policy = _make(config, source, seed)
     if choice.path and not hasattr(policy, "read_weights"):  # otherwise they were loaded strictly already
-        load_strictly(policy, _weights_file(choice.path))
+        load_strictly(policy, locate(choice.path))
     return Adapter(policy, source.action_names)
 
 
@@ -213,9 +216,10 @@ def _make(config: Any, source: Source, seed: int) -> Any:
     if config.type in ORDERED:
         order_cameras(metadata.features)
     saved_folder.never_offer_code()
+    limit = SizeLimit(locate(config.pretrained_path)) if config.pretrained_path else contextlib.nullcontext()
     torch.manual_seed(seed)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # LeRobot prints while it loads
+        with contextlib.redirect_stdout(io.StringIO()), limit:  # LeRobot prints while it loads
             policy = make_policy(config, ds_meta=metadata)
     except (ValueError, ImportError, OSError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         hint = ""
@@ -242,7 +246,8 @@ def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
     register_third_party_plugins()
     config = saved_folder.load_config(folder, [f"--device={device}"])
     try:
-        policy = get_policy_class(config.type)(config=config)
+        with SizeLimit(folder / WEIGHTS):
+            policy = get_policy_class(config.type)(config=config)
     except HoldfastError:
         raise
     except Exception as error:  # whatever a policy makes of a config it was not saved with
@@ -256,17 +261,15 @@ def load_strictly(policy: Any, file: Path) -> None:
     if hasattr(policy, "read_weights"):  # equally strict, and knows the names in files of other code
         policy.read_weights(file)
         return
-    try:
-        with safe_open(file, framework="pt") as stored:
-            found = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118  not a dict
-    except (OSError, SafetensorError) as error:
-        raise HoldfastError(f"The weights {file} cannot be read: {error}.") from None
-    own = policy.state_dict()
+    found, own = stored_shapes(file), policy.state_dict()
     # Tied tensors are stored once: a missing key is fine when another key shares its memory.
     pointers = {own[key].data_ptr() for key in found if key in own}
     wanted = {k: tuple(v.shape) for k, v in own.items() if k in found or v.data_ptr() not in pointers}
-    check_shapes({k: tuple(v.shape) for k, v in found.items()}, wanted, file, "weights")
-    policy.load_state_dict(found, strict=False)
+    check_shapes(found, wanted, file, "weights")
+    try:
+        policy.load_state_dict(load_file(file), strict=False)
+    except (OSError, SafetensorError) as error:
+        raise HoldfastError(f"The weights {file} cannot be read: {error}.") from None
 
 
 def _config(choice: PolicyChoice, device: str, cameras: list[str]) -> Any:
@@ -284,11 +287,3 @@ def _config(choice: PolicyChoice, device: str, cameras: list[str]) -> Any:
         if choice.type not in known:
             raise unknown("policy type", choice.type, sorted(known))
         return draccus.parse(known[choice.type], args=arguments)
-
-
-def _weights_file(path: str) -> Path:
-    if Path(path).is_dir():
-        return Path(path) / WEIGHTS
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(path, WEIGHTS))

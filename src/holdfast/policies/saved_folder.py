@@ -16,10 +16,12 @@ from typing import Any
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.data.lerobot.header import check_picture
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
 _STATE = ".safetensors"
+_NAMES_CODE = "auto_map"  # the key under which files of transformers name modules beside them
 
 # Steps that LeRobot's policies and ours save. Its other steps drive robots, environments or models of their own.
 _STEPS = frozenset({
@@ -63,8 +65,10 @@ _LEROBOTS = (
 def check_folder(folder: Path) -> None:
     """Refuse a policy's folder that could run code when LeRobot loads it."""
     read_config(folder / CONFIG)
+    for place in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+        _check_no_code(place)
     for name in (PREPROCESSOR, POSTPROCESSOR):
-        if (folder / name).exists():
+        if os.path.lexists(folder / name):
             read_pipeline(folder / name)
 
 
@@ -79,6 +83,11 @@ def read_config(file: Path) -> dict[str, Any]:
             "adapter into its policy first."
         )
     _check_code(content["type"], content, str(file))
+    features = content.get("input_features")
+    for name, feature in features.items() if isinstance(features, dict) else ():
+        match feature:
+            case {"type": "VISUAL", "shape": [_, int() as height, int() as width]}:
+                check_picture(height, width, f"{file}: camera {name!r}")
     return content
 
 
@@ -190,6 +199,9 @@ def _check_step(step: Any, where: str) -> None:
             "of installed LeRobot plugins are loaded."
         )
     _check_code(name, step.get("config", {}), where)
+    tokenizer = step.get("config", {}).get("tokenizer_name")
+    if isinstance(tokenizer, str) and os.path.isdir(tokenizer):
+        _check_no_code(Path(tokenizer))
     if state is not None and (not isinstance(state, str) or Path(state).name != state or Path(state).suffix != _STATE):
         raise HoldfastError(
             f"{where} reads its state from {str(state)[:80]!r}, which must be the name of a {_STATE} file beside it."
@@ -205,6 +217,13 @@ def _check_code(kind: str, settings: dict[str, Any], where: str) -> None:
                 f"{where} sets {name} to {str(value)[:80]!r}, from where LeRobot would run code. Only "
                 f"{', '.join(_LEROBOTS)} on the hub are trusted."
             )
+
+
+def _check_no_code(folder: Path) -> None:
+    """Refuse files of a tokenizer or model that name code: transformers refuses them too, but only when it loads."""
+    for file in sorted(folder.glob(f"*{CONFIG}")):
+        if _NAMES_CODE in outside.read_keys(file):
+            raise HoldfastError(f"{file} names code to run ({_NAMES_CODE}), and code from a folder is never run.")
 
 
 def _is_from_plugin(name: str) -> bool:

@@ -31,7 +31,9 @@ class EpisodeStore:
 
     def place(self, kept: Kept) -> Path:
         """Folder of the copy of a task."""
-        return self.folder / kept.task / str(len(kept.episodes))
+        folder = self.folder / kept.task
+        checkpoint.check_no_link(folder, self._run)
+        return folder / str(len(kept.episodes))
 
     def check(self, kept: Kept) -> None:
         """Refuse a copy that is missing or does not have the bytes that were written."""
@@ -95,7 +97,8 @@ def read_buffer(file: Path) -> Buffer:
 
 def _copies(folder: Path) -> list[Path]:
     """Copies of a task, smallest first."""
-    return sorted((p for p in folder.glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
+    found = (p for p in folder.glob("*") if p.name.isdecimal() and not p.is_symlink())
+    return sorted(found, key=lambda p: int(p.name))
 
 
 def size(folder: Path) -> int:

@@ -72,7 +72,9 @@ class RunFolder:
 
     def stage(self, stage: Stage) -> StagePaths:
         """The files of a stage."""
-        return self.paths.stage(stage)
+        files = self.paths.stage(stage)
+        checked_folder.check_no_link(files.progress, self.path)
+        return files
 
     def finished(self, stage: Stage) -> Checkpoint | None:
         """The stage's final checkpoint if it exists and is intact; if it is damaged, the stage is redone."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import open_log
 from holdfast.core.outside import parse_json, read_text
 
 _LARGEST = 2**30  # bytes; a log grows with the training
@@ -35,7 +36,7 @@ class RunLog:
         if self._path is None:
             return
         line = json.dumps({"time": round(time.time(), 3), "stage": self.stage, "event": event, **fields})
-        with self._path.open("a") as file:
+        with open_log(self._path) as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -82,6 +82,12 @@ class Description:
     state_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        for what, names in (("names", self.names), ("state_names", self.state_names), ("tasks", self.tasks)):
+            if names is not None and not names:
+                raise HoldfastError(f"{what} must list at least one.")
+        for name in (*self.names, *(self.state_names or ()), *self.cameras):
+            if not name.strip() or not name.isprintable():
+                raise HoldfastError(f"{name!r} must be the name of a dimension or camera, like 'left_joint_1'.")
         if not self.fps > 0:
             raise HoldfastError(f"fps must be above 0, got {self.fps}.")
         for name, size in self.cameras.items():
@@ -140,13 +146,15 @@ def load(folder: Path) -> Bundle:
             f"holdfast {__version__}, which reads format {FORMAT}. Update it, or make the bundle again."
         )
     about = from_json(Description, content, str(folder / ABOUT))
-    tasks = [read_task(table) for table in about.tasks]
+    tasks = {task.name: task for task in map(read_task, about.tasks)}
+    if len(tasks) < len(about.tasks):
+        raise HoldfastError(f"{folder / ABOUT} lists a task twice; it has {', '.join(tasks)}.")
     return Bundle(
         path=folder,
         hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
         weights=checkpoint.file_hash(folder / WEIGHTS),
         normalization=Checkpoint(folder).normalization,
-        tasks={task.name: task for task in tasks},
+        tasks=tasks,
         embodiment=about.embodiment,
         names=about.names,
         state_names=about.state_names or about.names,
@@ -163,7 +171,9 @@ def verify(folder: Path) -> str | None:
         return f"there is no {checkpoint.MANIFEST}" if folder.is_dir() else "there is no such folder"
     try:
         manifest = checkpoint.read_manifest(folder)
-        if file.read_text() != json.dumps(manifest, indent=1):
+        with outside.open_file(file) as content:
+            altered = content.read() != json.dumps(manifest, indent=1).encode()
+        if altered:
             return f"{checkpoint.MANIFEST} was altered"
         problem = _compare(folder, manifest)
         if problem is None:

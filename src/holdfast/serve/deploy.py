@@ -24,6 +24,7 @@ from pathlib import Path
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import open_log
 from holdfast.core.json_records import from_json
 from holdfast.core.names import check_path
 from holdfast.serve.bundle import Bundle, load, short
@@ -129,7 +130,7 @@ def _copy(bundle: Bundle, folder: Path) -> None:
 
 def _point(folder: Path, action: str, stack: list[str]) -> None:
     line = {"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "action": action, "stack": stack}
-    with (folder / HISTORY).open("a") as file:
+    with open_log(folder / HISTORY) as file:
         file.write("\n" * _torn(folder / HISTORY) + json.dumps(line) + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import write_text
-from holdfast.core.outside import parse_json
+from holdfast.core.files import open_log, write_text
+from holdfast.core.outside import open_file, parse_json
 from holdfast.data.sampler import Draw
 from holdfast.runs.paths import StagePaths
 from holdfast.train.config import LogConfig
@@ -114,7 +114,9 @@ class MetricsLog:
         if not self._path.exists():
             return
         kept = []
-        for line in self._path.read_text(errors="replace").splitlines():
+        with open_file(self._path) as file:
+            lines = file.read().decode(errors="replace").splitlines()
+        for line in lines:
             try:
                 if parse_json(line, self._path, finite=False)["step"] <= step:
                     kept.append(line + "\n")
@@ -124,7 +126,7 @@ class MetricsLog:
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line everywhere."""
-        with self._path.open("a") as file:
+        with open_log(self._path) as file:
             file.write(json.dumps(line) + "\n")
         flat = dict(_flatten(line))
         if self._board:

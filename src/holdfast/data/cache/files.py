@@ -25,8 +25,9 @@ import numpy as np
 from filelock import Timeout
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import write_text
+from holdfast.core.files import replacing, write_text
 from holdfast.core.locks import file_lock
+from holdfast.core.outside import open_file
 from holdfast.data.cache.listing import HEADER, JOURNAL, LOCK
 from holdfast.data.cache.spec import Spec
 
@@ -86,21 +87,27 @@ class CacheFiles:
             content["numbers"][name] = zlib.crc32(values)
             path = self.folder / f"{name}.npy"
             if not _holds(path, values):
-                np.save(path.with_suffix(".writing.npy"), values)
-                path.with_suffix(".writing.npy").rename(path)
+                with replacing(path) as file:
+                    np.save(file, values)
         write_text(self.folder / HEADER, json.dumps(content, indent=1))
 
     def read_blocks(self) -> dict[tuple[str, int], Block]:
         """Every block that was finished, by camera and number. A line truncated by a kill is skipped."""
         found: dict[tuple[str, int], Block] = {}
-        path = self.folder / JOURNAL
-        for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        for line in self._read_journal():
             try:
                 block = Block(**json.loads(line))
             except (ValueError, TypeError):
                 continue
             found[block.camera, block.number] = block
         return found
+
+    def _read_journal(self) -> list[str]:
+        try:
+            with open_file(self.folder / JOURNAL) as file:
+                return file.read().decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
 
     def forget(self, keep: Iterable[Block]) -> None:
         """Keep only the lines of these blocks."""
@@ -114,13 +121,13 @@ class CacheFiles:
     def is_sound(self, block: Block) -> bool:
         """Whether a block has the bytes that were written."""
         try:
-            with self.pixels(block.camera).open("rb", buffering=0) as file:
+            with open_file(self.pixels(block.camera)).detach() as file:
                 file.seek(block.offset)
                 crc, left = first_crc(block.camera, block.number), block.size
                 piece = memoryview(bytearray(min(_PIECE, left)))
                 while left and (count := file.readinto(piece[: min(left, _PIECE)])):
                     crc, left = zlib.crc32(piece[:count], crc), left - count
-        except (OSError, ValueError, TypeError):  # impossible offset: the line itself is damaged
+        except (HoldfastError, OSError, ValueError, TypeError):  # impossible offset: the line itself is damaged
             return False
         return not left and crc == block.crc
 

@@ -66,7 +66,7 @@ def _read_entry(folder: Path) -> CacheEntry:
     try:
         spec = outside.read_json(folder / HEADER)["spec"]
         sizes = dict.fromkeys(f"{width}x{height}" for height, width in spec["cameras"].values())
-        lines = (folder / JOURNAL).read_text().count("\n") if (folder / JOURNAL).exists() else 0
+        lines = outside.read_text(folder / JOURNAL).count("\n") if (folder / JOURNAL).exists() else 0
         whole = lines >= len(spec["blocks"]) * len(spec["cameras"])
         images = f"{len(spec['cameras'])} x {', '.join(sizes)}"
         return CacheEntry(folder.name, spec["dataset"], images, spec["format"], spec["frames"], size, used, whole)

@@ -17,7 +17,7 @@ import xxhash
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
-from holdfast.core.json_records import from_json, to_json
+from holdfast.core.json_records import from_json, read_content, to_json
 from holdfast.data.cache.listing import QUANTILES
 from holdfast.data.lerobot.source import ACTION, STATE
 from holdfast.data.lesson import Layout, Lesson
@@ -39,10 +39,10 @@ def recall(lesson: Lesson, layout: Layout, root: Path) -> Space:
     """The same, read from an earlier run's file below `root` if there is an intact one."""
     file = root / QUANTILES / f"{_key(lesson, layout)}.json"
     try:
-        stored = json.loads(file.read_text())
+        stored = read_content(file)
         if stored["digest"] == _digest(stored["space"]):
             return from_json(Space, stored["space"], str(file))
-    except (HoldfastError, OSError, ValueError, KeyError, TypeError):
+    except (HoldfastError, KeyError, TypeError):
         pass  # not measured yet, or damaged
     space = measure(lesson, layout)
     content = to_json(space)

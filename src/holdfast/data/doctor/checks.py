@@ -12,12 +12,12 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, Summary, say_delete, say_dimensions, say_episodes
 from holdfast.data.doctor.pictures import blind_cameras, lost_frames
 from holdfast.data.doctor.whole import Advance, altered_files, damaged_images
+from holdfast.data.lerobot.folder import read_words
 from holdfast.data.lerobot.source import Source, is_image, open_source
 from holdfast.data.lesson import pair
 from holdfast.data.mapping import apply
@@ -231,10 +231,7 @@ def _short(source: Source, expected: Expected) -> Iterator[Finding]:
 def _instruction(source: Source, expected: Expected) -> Iterator[Finding]:
     if expected.task is None:
         return
-    table = pq.read_table(source.root / "meta" / "tasks.parquet")
-    # The instruction is the index of the data frame LeRobot writes, so its column can have several names.
-    texts = {text for column in table.columns for text in column.to_pylist() if isinstance(text, str)}
-    others = sorted(texts - {expected.task.instruction})
+    others = sorted(set(read_words(source.root)) - {expected.task.instruction})
     if others:
         detail = f"Recorded with {', '.join(map(repr, others))}; the stream says {expected.task.instruction!r}."
         advice = "Training and serving use the stream's. If it is the right dataset, nothing needs to be done."

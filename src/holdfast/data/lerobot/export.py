@@ -21,7 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot import tables
+from holdfast.data.lerobot.folder import read_words
+from holdfast.data.lerobot.header import read_header
 from holdfast.data.lerobot.source import Camera, Source
 from holdfast.data.lerobot.video_copy import copy_packets, encode_exactly
 
@@ -81,19 +85,11 @@ def keep_first(old: Path, count: int, root: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             _link(path, target)
     tasks = read_words(old)
-    _write_meta(root, json.loads((old / "meta/info.json").read_text()), tasks, _rows(old)[:count])
-    provenance = json.loads((old / PROVENANCE).read_text())
+    _write_meta(root, read_header(old / "meta/info.json"), tasks, _rows(old)[:count])
+    provenance = outside.read_json(old / PROVENANCE)
     for part in provenance["parts"]:
         part["episodes"] = part["episodes"][:count]
     (root / PROVENANCE).write_text(json.dumps(provenance, indent=1))
-
-
-def read_words(root: Path) -> list[str]:
-    """The instructions of a dataset by their index."""
-    table = pq.read_table(root / "meta" / "tasks.parquet").sort_by("task_index")
-    # The instruction is the index of the data frame LeRobot writes, so its column can have several names.
-    column = next(name for name in table.column_names if name != "task_index")
-    return [str(word) for word in table[column].to_pylist()]
 
 
 def common_features(parts: Sequence[EpisodeChoice]) -> dict[str, Any]:
@@ -144,9 +140,16 @@ def _table(
     """Rows of an episode with their new indices, and its instructions."""
     from lerobot.datasets.feature_utils import get_hf_features_from_features
 
+    shaped = {key: {**feature, "shape": tuple(feature["shape"])} for key, feature in features.items()}
+    schema = get_hf_features_from_features(shaped).arrow_schema
     old = part.source.rows(episode)
     own = read_words(part.source.raw.root)
-    said = [part.instruction or own[index] for index in old["task_index"].to_pylist()]
+    if lacking := {"task_index", *schema.names}.difference(old.column_names):
+        raise HoldfastError(f"The tables of {part.source.dataset} have no column {', '.join(sorted(lacking))}.")
+    indices = old["task_index"].to_pylist()
+    if unknown := [index for index in indices if index not in range(len(own))]:
+        raise HoldfastError(f"Episode {episode} of {part.source.dataset} has the unknown task_index {unknown[0]!r}.")
+    said = [part.instruction or own[index] for index in indices]
     words = list(dict.fromkeys(said))
     for word in words:
         tasks.setdefault(word, len(tasks))
@@ -155,8 +158,6 @@ def _table(
         "index": np.arange(start, start + len(old)),
         "task_index": np.array([tasks[word] for word in said]),
     }
-    shaped = {key: {**feature, "shape": tuple(feature["shape"])} for key, feature in features.items()}
-    schema = get_hf_features_from_features(shaped).arrow_schema
     columns = [
         pa.array(new[field.name], field.type) if field.name in new else old[field.name].cast(field.type)
         for field in schema
@@ -231,7 +232,7 @@ def _flat(key: str, stats: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _rows(root: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(root / EPISODES).to_pylist()
+    rows: list[dict[str, Any]] = tables.read([root / EPISODES]).to_pylist()
     return rows
 
 

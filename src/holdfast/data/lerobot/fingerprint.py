@@ -24,6 +24,7 @@ from pathlib import Path
 import xxhash
 from rich.console import Console
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import cache_folder, write_text
 from holdfast.core.json_records import from_json, to_json
@@ -32,6 +33,7 @@ from holdfast.core.progress import progress_bar
 
 FOLDER = "hashes"  # below the cache folder
 RECENT = 2 * 10**9  # nanoseconds; a file changed so shortly before could change again within one tick of its clock
+_LARGEST = 2**30  # bytes of a record: some datasets have a video for every episode
 _LARGE = 2 * 2**30  # bytes above which hashing shows a progress bar
 _ENDS = 2**16  # bytes at the start and end of a video that older fingerprints covered
 
@@ -101,8 +103,8 @@ def _remembering(root: Path) -> Iterator[tuple[dict[str, FileHash], Callable[[di
 
 
 def _read(file: Path) -> dict[str, FileHash]:
-    with suppress(HoldfastError, OSError, ValueError, KeyError, TypeError, RecursionError):  # none yet, or damaged
-        content = json.loads(file.read_text())
+    with suppress(HoldfastError, KeyError, TypeError):  # none yet, or damaged
+        content = outside.parse_json(outside.read_text(file, _LARGEST), file)
         if content["digest"] == _digest(content["record"]):
             return from_json(_Record, content["record"], str(file)).files
     return {}
@@ -158,7 +160,7 @@ def _read_all(paths: Mapping[str, Path], stats: Mapping[str, os.stat_result]) ->
 
 def _hash(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with outside.open_file(path) as file:
             return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read ({error.strerror}). Restore it from a backup.") from None

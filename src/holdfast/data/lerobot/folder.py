@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
-from holdfast.data.lerobot.header import PLACES, check_header, read_header
+from holdfast.data.lerobot import tables
+from holdfast.data.lerobot.header import PLACES, check_header, check_picture, read_header
 
+_LONGEST = 1e9  # seconds of a video
 STATE, ACTION, IMAGES = "observation.state", "action", "observation.images."
 
 
@@ -68,6 +69,7 @@ def read_cameras(root: Path, info: dict[str, Any]) -> tuple[Camera, ...]:
             shape = dict(zip(names, feature["shape"], strict=False))
             if not {"height", "width"} <= set(shape):
                 raise HoldfastError(f"Camera {key} of dataset {root} has shape {feature['shape']} named {list(names)}.")
+            check_picture(shape["height"], shape["width"], f"Camera {key} of dataset {root}")
             cameras.append(Camera(key, shape["height"], shape["width"], feature["dtype"]))
     if not cameras:
         raise HoldfastError(f"Dataset {root} has no camera; a policy needs at least one.")
@@ -86,6 +88,10 @@ def read_names(root: Path, info: dict[str, Any], key: str) -> tuple[str, ...] | 
     names, size = tuple(_flat(feature.get("names"))), feature["shape"][0]
     if not names or (len(names) == 1 and size > 1):  # openpi's converters name the feature instead: ["actions"]
         return None
+    if unprintable := [name for name in names if not name.isprintable()]:
+        raise HoldfastError(
+            f"Dataset {root} names a dimension of {key} {unprintable[0][:80]!r}, which is no plain text."
+        )
     if len(names) != size:
         what = "action" if key == ACTION else "state"
         raise HoldfastError(f"Dataset {root} names {len(names)} {what} dimensions but declares {size}.")
@@ -105,16 +111,20 @@ def _flat(names: Any) -> Iterator[str]:
 
 
 def read_episodes(root: Path, cameras: tuple[Camera, ...]) -> dict[str, list[Any]]:
-    """Columns of the table of episodes, in the episodes' order. Those that are used hold numbers, of every episode."""
-    table = _concat(root, "meta/episodes", None)
+    """The columns of the table of episodes that are used, in the episodes' order. They hold numbers, of every episode.
+
+    Statistics take up most of the table, and LeRobot's quantiles are not those of the dataset.
+    """
     videos = [f"videos/{camera.key}" for camera in cameras if camera.kind == "video"]
     counts = ["episode_index", "dataset_from_index", "dataset_to_index"]
-    for name in counts + [f"{files}/{place}" for files in ("data", *videos) for place in PLACES["v3"]]:
-        _check_column(root, table, name, pa.types.is_integer, "whole numbers")
-    for name in [f"{video}/{edge}_timestamp" for video in videos for edge in ("from", "to")]:
-        _check_column(root, table, name, _is_number, "finite numbers")
-    # Statistics take up most of the table, and LeRobot's quantiles are not those of the dataset.
-    table = table.select([c for c in table.column_names if not c.startswith("stats/")]).sort_by("episode_index")
+    counts += [f"{files}/{place}" for files in ("data", *videos) for place in PLACES["v3"]]
+    times = [f"{video}/{edge}_timestamp" for video in videos for edge in ("from", "to")]
+    table = _concat(root, "meta/episodes", [*counts, *times])
+    for name in counts:
+        _check_column(root, table, name, pa.types.is_integer, "whole numbers, none below 0")
+    for name in times:
+        _check_column(root, table, name, _is_number, f"seconds from 0 to {_LONGEST:g}", _LONGEST)
+    table = table.sort_by("episode_index")
     return {name: table[name].to_pylist() for name in table.column_names}
 
 
@@ -122,11 +132,13 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _check_column(root: Path, table: pa.Table, name: str, fits: Callable[[pa.DataType], bool], what: str) -> None:
-    """Refuse a column that is missing, has a gap, or holds something other than `what`, from 0 on."""
-    found = name in table.column_names and fits(table[name].type) and not table[name].null_count
-    if not found or not all(0 <= value < np.inf for value in table[name].to_pylist()):
-        raise HoldfastError(f"The episodes of dataset {root} need the column {name!r} with {what}, none below 0.")
+def _check_column(
+    root: Path, table: pa.Table, name: str, fits: Callable[[pa.DataType], bool], what: str, most: float = np.inf
+) -> None:
+    """Refuse a column that has a gap, or holds something other than `what`, from 0 to `most`."""
+    found = fits(table[name].type) and not table[name].null_count
+    if not found or not all(0 <= value < most for value in table[name].to_pylist()):
+        raise HoldfastError(f"The episodes of dataset {root} need the column {name!r} with {what}.")
 
 
 def read_tables(root: Path, columns: list[str]) -> pa.Table:
@@ -134,24 +146,26 @@ def read_tables(root: Path, columns: list[str]) -> pa.Table:
     return _concat(root, "data", columns)
 
 
-def _concat(root: Path, folder: str, columns: list[str] | None) -> pa.Table:
+def _concat(root: Path, folder: str, columns: Collection[str]) -> pa.Table:
     paths = sorted((root / folder).rglob("*.parquet"))
     if not paths:
         raise HoldfastError(f"Dataset {root} has no table under {folder}/. Was it finalized after recording?")
-    tables: list[pa.Table] = []
-    for path in paths:
-        try:
-            table = pq.read_table(path, columns=columns)
-            names = table.column_names
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = str(error).split("\n")[0]
-            raise HoldfastError(f"{path} is truncated or damaged ({reason}). Restore it or record again.") from None
-        if missing := set(columns or ()).difference(names):
-            raise HoldfastError(f"{path} has no column {', '.join(sorted(missing))}. Restore it or record again.")
-        if tables and table.schema != tables[0].schema:
-            raise HoldfastError(f"{path} has other columns or types than {paths[0]}. Restore it or record again.")
-        tables.append(table)
-    return pa.concat_tables(tables)
+    return tables.read(paths, columns)
+
+
+def read_words(root: Path) -> list[str]:
+    """The instructions of a dataset by their index."""
+    file = root / "meta" / "tasks.parquet"
+    table = tables.read([file])
+    # The instruction is the index of the data frame LeRobot writes, so its column can have several names.
+    names = [name for name in table.column_names if name != "task_index"]
+    if not names or len(names) == len(table.column_names) or not pa.types.is_integer(table["task_index"].type):
+        raise HoldfastError(f"{file} must have a column 'task_index' and one with the instructions.")
+    column = table.sort_by("task_index")[names[0]].combine_chunks()
+    if not pa.types.is_dictionary(column.type) or column.null_count:
+        raise HoldfastError(f"{file} holds {column.type} as instructions; every task needs a text.")
+    words = [str(word) for word in column.dictionary.to_pylist()]
+    return [words[place] for place in column.indices.to_pylist()]
 
 
 def matrix(root: Path, info: dict[str, Any], table: pa.Table, key: str, check_values: bool) -> np.ndarray:

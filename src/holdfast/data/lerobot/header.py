@@ -14,6 +14,7 @@ from holdfast.core.names import check_length, check_path
 PLACES = {"v3": ("chunk_index", "file_index"), "v2": ("episode_chunk", "episode_index")}
 FASTEST = 1000  # frames per second
 LONGEST = 100_000  # numbers along one side of a feature
+LARGEST_PICTURE = 2**24  # pixels: 4096 x 4096, twice those of a 4K camera; 48 MiB in memory
 _LARGEST = 2**63 - 1  # of these numbers
 
 
@@ -25,6 +26,14 @@ def check_key(key: str, where: object) -> None:
             "at its start and no control character. An example is 'observation.images.head'."
         )
     check_length(key, f"A feature of {where}")
+
+
+def check_picture(height: int, width: int, what: object) -> None:
+    """Refuse the size of a picture that would fill the memory; `what` says whose it is."""
+    if height * width > LARGEST_PICTURE:
+        raise HoldfastError(
+            f"{what} is {width} x {height} pixels; a picture may have at most {LARGEST_PICTURE}, as 4096 x 4096 has."
+        )
 
 
 def read_header(path: Path) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot import tables
 from holdfast.data.lerobot.fingerprint import FileHash, fingerprint, hash_files, partial_fingerprint
 from holdfast.data.lerobot.folder import (
     ACTION,
@@ -110,20 +110,22 @@ class Source:
         """Decode frames of one camera into uint8 (n, 3, height, width). All frames must be of one episode."""
         import torch
 
+        from holdfast.data.lerobot.video import decode
+
         episode = int(self.episode_of(frames[:1])[0])
         clip = self.clip(camera, episode)
         if clip is not None:
-            from holdfast.data.lerobot.video import decode
-
             path, start = clip
             first = round(start * self.fps) - int(self.starts[episode])
             try:
                 return decode(path, [first + int(frame) for frame in frames], self.fps)
+            except HoldfastError:
+                raise
             except Exception as error:  # the decoders can raise anything
                 raise HoldfastError(
                     f"{path} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`."
                 ) from None
-        return torch.stack([_decode_png(data) for data in self._png(camera, frames)])
+        return torch.stack([self._image(camera, int(frame)) for frame in frames])
 
     def clip(self, camera: Camera, episode: int) -> tuple[Path, float] | None:
         """The video file of an episode and the second at which it begins; None if images are stored.
@@ -138,7 +140,8 @@ class Source:
         """The table of an episode's frames with every column the dataset stores."""
         place = {f"{p}_index": self.episodes[f"data/{p}_index"][episode] for p in ("chunk", "file")}
         path = self.root / self.info["data_path"].format(**place)
-        return pq.read_table(path, filters=[("episode_index", "==", self.episodes["episode_index"][episode])])
+        number = self.episodes["episode_index"][episode]
+        return tables.read([path], filters=[("episode_index", "==", number)])
 
     def video_path(self, camera: Camera, episode: int) -> Path:
         """The video file that holds an episode."""
@@ -162,21 +165,33 @@ class Source:
         videos = [path for camera in self.cameras if camera.kind == "video" for path in self.videos(camera)]
         return sorted(path for path in {*tables, *videos} if path.is_file())
 
-    def _png(self, camera: Camera, frames: np.ndarray) -> list[bytes]:
-        if camera.key not in self._png_columns:
-            self._png_columns[camera.key] = read_tables(self.root, [camera.key])[camera.key]
-        column = self._png_columns[camera.key]
-        return [column[int(i)].as_py()["bytes"] for i in frames]
+    def _image(self, camera: Camera, frame: int) -> torch.Tensor:
+        """Decode an image that is stored in the tables."""
+        from holdfast.data.lerobot.video import decode_image
+
+        if camera.key not in self._image_columns:
+            self._image_columns[camera.key] = read_tables(self.root, [camera.key])[camera.key]
+        what = f"The image of {camera.key} in frame {frame} of dataset {self.root}"
+        try:
+            return decode_image(self._image_columns[camera.key][frame].as_py()["bytes"], what)
+        except HoldfastError:
+            raise
+        except Exception as error:  # the decoders can raise anything
+            raise HoldfastError(f"{what} cannot be decoded ({error}). Run `holdfast doctor {self.dataset}`.") from None
 
     @cached_property
-    def _png_columns(self) -> dict[str, pa.ChunkedArray]:
+    def _image_columns(self) -> dict[str, pa.ChunkedArray]:
         return {}
 
     def metadata(self) -> Any:
         """LeRobot's own metadata object, which its policy factory needs."""
         from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
 
-        metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        try:
+            metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+        except Exception as error:  # of damaged files, whatever they lead to
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise HoldfastError(f"LeRobot cannot read {self.root / 'meta'}: {reason}. Restore it.") from None
         metadata.features[ACTION]["names"] = list(self.action_names)  # flat, even if recorded nested
         return metadata
 
@@ -244,13 +259,6 @@ def _resolve(dataset: str) -> Path:
             f"Dataset {dataset} is not a folder here and could not be fetched from the hub ({type(error).__name__}). "
             "Check the name, your network, and `hf auth login` for private ones."
         ) from None
-
-
-def _decode_png(data: bytes) -> torch.Tensor:
-    import torch
-    from torchvision.io import ImageReadMode, decode_image
-
-    return cast("torch.Tensor", decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB))
 
 
 def _check_videos(source: Source) -> None:

@@ -1,4 +1,6 @@
-"""Decodes frames of a video by number, with torchcodec if it is installed, else with PyAV.
+"""Decodes stored images, and frames of a video by number, with torchcodec if it is installed, else with PyAV.
+
+How large a picture is stands in its header, and is checked before memory is taken for it.
 
 LeRobot's own decoder gives the same pixels, but importing it takes a quarter of a minute, and a decoder used before a
 fork does not survive it. Here every call opens the file itself, so any thread of any process may call. Importing
@@ -7,11 +9,14 @@ torchcodec takes seconds too: import this module late, or before a fork.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import torch
+
+from holdfast.data.lerobot.header import check_picture
 
 try:
     from torchcodec.decoders import VideoDecoder
@@ -19,6 +24,8 @@ except (ImportError, RuntimeError, OSError):  # not installed, or FFmpeg's libra
     HAS_TORCHCODEC = False
 else:
     HAS_TORCHCODEC = True
+
+_IMAGES = ("PNG", "JPEG", "WEBP", "GIF")  # what torchvision decodes
 
 
 def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
@@ -30,8 +37,21 @@ def decode(path: Path, numbers: Sequence[int], fps: float) -> torch.Tensor:
     return found
 
 
+def decode_image(content: bytes, what: str) -> torch.Tensor:
+    """Decode an image file into uint8 (3, height, width); `what` says whose it is."""
+    from PIL import Image
+    from torchvision.io import ImageReadMode
+    from torchvision.io import decode_image as read
+
+    with Image.open(io.BytesIO(content), formats=_IMAGES) as header:
+        check_picture(header.height, header.width, what)
+    return cast("torch.Tensor", read(torch.frombuffer(bytearray(content), dtype=torch.uint8), ImageReadMode.RGB))
+
+
 def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
-    batch = VideoDecoder(str(path), seek_mode="approximate").get_frames_at(indices=list(numbers))
+    decoder = VideoDecoder(str(path), seek_mode="approximate")
+    check_picture(decoder.metadata.height or 0, decoder.metadata.width or 0, path)
+    batch = decoder.get_frames_at(indices=list(numbers))
     return cast("torch.Tensor", batch.data), batch.pts_seconds.tolist()
 
 
@@ -44,6 +64,7 @@ def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Te
     wanted, last = set(numbers), max(numbers)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
+        check_picture(stream.height, stream.width, path)
         assert stream.time_base is not None
         stream.thread_count = 1  # callers already decode videos in parallel
         # PyAV seeks to key frames only: start at the last one before, and decode from there.

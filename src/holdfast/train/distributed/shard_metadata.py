@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import torch
 from torch.distributed.checkpoint.filesystem import _StorageInfo
@@ -22,10 +23,12 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
+from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 
 METADATA = ".metadata"
 LARGEST = 256 * 2**20  # bytes; pi0.5 on eight ranks takes a few MiB
+_MOST_DIMENSIONS = 64  # of a tensor, in torch
 _SHARD = re.compile(r"__\d+_\d+\.distcp")
 _RECORDS = "torch.distributed.checkpoint.metadata"
 _DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
@@ -62,8 +65,24 @@ class _Placeholder:
         self.state = state
 
 
-class _Unpickler(pickle.Unpickler):
-    """Knows the names in DCP's metadata and nothing else, and has a placeholder for each."""
+_LOADS: dict[int, Callable[[Any], None]] = pickle._Unpickler.dispatch
+# What a pickle of DCP's metadata consists of.
+_OPCODES = (
+    pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.POP, pickle.MARK, pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET,
+    pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1,
+    pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2,
+    pickle.TUPLE3, pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_DICT, pickle.STACK_GLOBAL,
+    pickle.GLOBAL, pickle.NEWOBJ, pickle.REDUCE, pickle.BUILD, pickle.BINFLOAT,
+)  # fmt: skip
+
+
+class _Unpickler(pickle._Unpickler):
+    """Knows the names in DCP's metadata and nothing else, and has a placeholder for each.
+
+    It is the one written in Python: the one in C takes as much memory as nine bytes tell it to.
+    """
+
+    stack: list[Any]
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
@@ -76,11 +95,33 @@ class _Unpickler(pickle.Unpickler):
             self.placeholders[module, name] = type(name, (_Placeholder,), {"kind": name})
         return self.placeholders[module, name]
 
+    def load_setitem(self) -> None:
+        """Set an entry of a dictionary."""
+        _check_keys(self.stack[-2:])
+        _LOADS[pickle.SETITEM[0]](self)
+
+    def load_setitems(self) -> None:
+        """Set the entries of a dictionary."""
+        _check_keys(self.stack)
+        _LOADS[pickle.SETITEMS[0]](self)
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **{code[0]: _LOADS[code[0]] for code in _OPCODES},
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+    }
+
+
+def _check_keys(entries: list[Any]) -> None:
+    """Refuse other keys than DCP's. Tuples inside each other could take for ever to hash."""
+    if not all(type(key) is str or isinstance(key, _Placeholder) for key in entries[::2]):
+        raise ValueError("it has a key that is not text")
+
 
 def read_metadata(folder: Path) -> Metadata:
     """The metadata of a folder of shards."""
     try:
-        with (folder / METADATA).open("rb") as file:
+        with outside.open_file(folder / METADATA) as file:
             return _built(_unpickled(file))
     except Exception as error:  # of hostile bytes, whatever they lead to
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -94,7 +135,10 @@ def _unpickled(file: BinaryIO) -> Any:
     if file.seek(0, 2) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST // 2**20} MiB")
     file.seek(0)
-    return _Unpickler(file).load()
+    try:
+        return _Unpickler(file).load()
+    except KeyError:
+        raise ValueError("it has instructions that DCP does not write") from None
 
 
 def _built(found: Any) -> Metadata:
@@ -103,6 +147,11 @@ def _built(found: Any) -> Metadata:
     tensors, shards = fields.get("state_dict_metadata"), fields.get("storage_data")
     if type(tensors) is not dict or type(shards) is not dict:
         raise ValueError("it lists no tensors")
+    # Several tensors may name one list of chunks, so a short file could list more than there is memory for.
+    chunks = (_fields(found, "TensorStorageMetadata").get("chunks") for found in tensors.values())
+    listed = sum(len(chunk) for chunk in chunks if type(chunk) is list)
+    if listed > len(shards):
+        raise ValueError(f"it lists {listed} chunks and says of {len(shards)} where they are")
     return Metadata(
         state_dict_metadata={_text(name, "the name of a tensor"): _tensor(name, tensors[name]) for name in tensors},
         storage_data=dict(_place(index, place) for index, place in shards.items()),
@@ -160,7 +209,7 @@ def _fields(found: Any, kind: str) -> dict[Any, Any]:
 def _size(found: Any, name: str) -> torch.Size:
     if isinstance(found, _Placeholder) and found.kind == "Size" and len(found.given) == 1:
         numbers = found.given[0]
-        if type(numbers) in (tuple, list):
+        if type(numbers) in (tuple, list) and len(numbers) <= _MOST_DIMENSIONS:
             return torch.Size([_count(number, f"a dimension of {name[:80]!r}") for number in numbers])
     raise ValueError(f"{name[:80]!r} is not a tensor: it has no size")
 
