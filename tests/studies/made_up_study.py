@@ -46,6 +46,7 @@ def _run(flags, seed, names, score, trials, cells):
         path=Path(f"runs/{seed}"),
         name=f"run-{seed}",
         method=flags["method"],
+        arrangement=arrangement,
         tasks=tuple(catalog.task(name) for name in names),
         config={"seed": seed},
         matrix=Matrix(names, {}),

@@ -8,6 +8,7 @@ from holdfast import catalog
 from holdfast.arenas.board import PANEL
 from holdfast.core.film import Film
 from holdfast.core.records import Matrix, Trial
+from holdfast.methods import METHODS
 from holdfast.report.gather import RunResults, StageLog
 from holdfast.rubric import score
 from holdfast.studies import Study
@@ -65,6 +66,7 @@ def _results(path, flags, seed, trials, cells, video):
         path=path,
         name=path.name,
         method=method,
+        arrangement=METHODS[method].arrangement,
         tasks=tuple(tasks),
         config=config | {"norm": {"strategy": flags.get("norm.strategy", "frozen-first")}},
         matrix=Matrix(tuple(task.name for task in tasks), scores),

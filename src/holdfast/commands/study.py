@@ -22,6 +22,7 @@ from holdfast.commands.study_evidence import (
     merge,
     pack,
     print_report,
+    refuse_own_methods,
     report,
     report_evidence,
 )
@@ -84,6 +85,8 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
     if args.action == "report":
         report(study, folder)
         return
+    if Path(args.study[0]).is_dir():
+        refuse_own_methods(study, args.study[0])
     plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""))
     console = Console(highlight=False)
     if args.action == "plan":

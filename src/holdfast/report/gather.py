@@ -37,6 +37,7 @@ class RunResults:
     path: Path
     name: str
     method: str
+    arrangement: Arrangement  # how its stages map to rows of its matrix
     tasks: tuple[Task, ...]
     config: dict[str, Any]
     matrix: Matrix
@@ -44,7 +45,6 @@ class RunResults:
     heldout: Matrix | None
     range_checks: tuple[dict[str, Any], ...]
     stages: tuple[StageLog, ...]
-    arrangement: Arrangement = "stream"  # how its stages map to rows of its matrix
 
     @property
     def names(self) -> tuple[str, ...]:

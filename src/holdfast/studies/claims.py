@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holdfast.core.errors import HoldfastError
-from holdfast.methods import method_class
 from holdfast.methods.method import Arrangement
 from holdfast.studies.measures import Measures
 from holdfast.studies.statistics import StudyFigure
@@ -27,26 +26,32 @@ class JudgedClaim:
     verdict: Verdict
 
 
-def check_claims(study: Study, learned: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
-    """Refuse claims that no result could decide; `learned` has the method and tasks of every group, by its label."""
-    alone = {name for method, names in learned.values() if _arrangement(method) == "alone" for name in names}
+@dataclass(frozen=True)
+class Learned:
+    """How a group learns, and its tasks."""
+
+    method: str
+    arrangement: Arrangement
+    tasks: tuple[str, ...]
+
+
+def check_claims(study: Study, learned: Mapping[str, Learned]) -> None:
+    """Refuse claims that no result could decide; `learned` has every group, by its label."""
+    alone = {name for group in learned.values() if group.arrangement == "alone" for name in group.tasks}
     for number, claim in enumerate(study.claims, 1):
         where = f"Study {study.name}, claim {number}"
         if study.evaluate is None:
             raise HoldfastError(f"{where} needs trials. Add a table [evaluate].")
         labels = [study.pick(flags) for flags in (claim.better, claim.worse) if flags is not None]
-        if len({frozenset(learned[label][1]) for label in labels}) > 1:
+        if len({frozenset(learned[label].tasks) for label in labels}) > 1:
             raise HoldfastError(f"{where}: {' and '.join(labels)} learn different tasks. Name the stream of both.")
-        for method, names in (learned[label] for label in labels):
-            if claim.metric != "average_score" and _arrangement(method) != "stream":
-                raise HoldfastError(f"{where}: {method} has no {claim.metric}, as it does not learn task after task.")
-            missing = [name for name in names[1:] if name not in alone]
+        for group in (learned[label] for label in labels):
+            if claim.metric != "average_score" and group.arrangement != "stream":
+                lacks = f"{group.method} has no {claim.metric}, as it does not learn task after task"
+                raise HoldfastError(f"{where}: {lacks}.")
+            missing = [name for name in group.tasks[1:] if name not in alone]
             if claim.metric == "fwt" and missing:
                 raise HoldfastError(f"{where}: fwt needs {', '.join(missing)} learned alone. Add method 'finetune'.")
-
-
-def _arrangement(method: str) -> Arrangement:
-    return method_class(method).arrangement
 
 
 def judge(study: Study, measures: Measures) -> list[JudgedClaim]:

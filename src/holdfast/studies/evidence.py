@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import without_folders
 from holdfast.core.records import Matrix, Task, Trial
+from holdfast.methods.method import Arrangement
 from holdfast.norm.range_check import DimensionRange
 from holdfast.report.gather import RunResults, StageLog, read_results
 from holdfast.runs.paths import RunPaths
@@ -56,6 +57,7 @@ class RunEvidence:
 
     config: dict[str, Any]  # of run.yaml
     tasks: tuple[Task, ...]
+    arrangement: Arrangement
     stages: tuple[StageEvidence, ...]
     range_checks: tuple[RangeEvidence, ...]
     heldout: dict[str, tuple[float, ...]] | None
@@ -106,6 +108,7 @@ def _of_run(run: RunResults) -> RunEvidence:
     return RunEvidence(
         config=without_folders(run.config),
         tasks=run.tasks,
+        arrangement=run.arrangement,
         stages=tuple(_of_stage(stage, weights.get(stage.number, "")) for stage in run.stages),
         range_checks=tuple(_of_range_check(check, str(run.path)) for check in run.range_checks),
         heldout={f"{i},{j}": tuple(map(float, scores)) for (i, j), scores in cells} if run.heldout else None,
@@ -175,6 +178,7 @@ def results_of(name: str, path: Path, run: RunEvidence) -> RunResults:
         heldout=heldout,
         range_checks=tuple(to_json(check) for check in run.range_checks),
         stages=tuple(StageLog(stage.number, stage.name, stage.lines, stage.kept) for stage in run.stages),
+        arrangement=run.arrangement,
     )
 
 

@@ -16,7 +16,8 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_bytes
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import check_name
-from holdfast.methods import METHODS, method_class
+from holdfast.methods import METHODS
+from holdfast.methods.own import is_own
 from holdfast.report.gather import WITHOUT_STAGES, is_progress
 from holdfast.runs.trials import checked
 from holdfast.studies.evidence import LINE, Evidence, RunEvidence, StageEvidence, cell_of, identity
@@ -100,7 +101,10 @@ def _check_run(planned: StudyRun, run: RunEvidence) -> None:
         check_name(name, "task")
     _require(bool(names) and len(set(names)) == len(names), f"it must list every task once, got {list(names)}.")
     method, seed = run.config.get("method"), run.config.get("seed")
-    if method not in METHODS:
+    if method in METHODS:
+        own, got = METHODS[method].arrangement, run.arrangement
+        _require(got == own, f"its stages are arranged as {got!r}, those of {method} as {own!r}.")
+    elif not is_own(str(method)):
         raise unknown("method", method, METHODS)
     asked = planned.flags.get("method", method)
     _require((method, seed) == (asked, planned.seed), f"it has method {method} and seed {seed}, which its name denies.")
@@ -130,7 +134,7 @@ def _is_line(line: dict[str, Any]) -> bool:
 
 def _check_scores(run: RunEvidence) -> None:
     last = len(run.tasks)
-    rows = (last,) if method_class(run.config["method"]).arrangement in WITHOUT_STAGES else range(1, last + 1)
+    rows = (last,) if run.arrangement in WITHOUT_STAGES else range(1, last + 1)
     for key, scores in (run.heldout or {}).items():
         known = _CELL.fullmatch(key) and cell_of(key)[0] <= last and cell_of(key)[1] in rows
         _require(bool(known) and all(map(math.isfinite, scores)), f"its held-out scores of cell {key[:80]!r} are none.")

@@ -12,7 +12,7 @@ from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage
 from holdfast.methods.method import Arrangement
 from holdfast.runs.trials import Trials
-from holdfast.studies.claims import check_claims
+from holdfast.studies.claims import Learned, check_claims
 from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
 from holdfast.studies.study import Study, StudyRun
 from holdfast.train.config import TrainConfig
@@ -39,7 +39,7 @@ def make_plan(
 ) -> tuple[PlannedRun, ...]:
     """Check all runs of a study and count what each will do. `parse` reads flags of `holdfast train`."""
     known: set[str] = set()
-    learned: dict[str, tuple[str, tuple[str, ...]]] = {}
+    learned: dict[str, Learned] = {}
     planned = []
     for run in study.runs():
         try:
@@ -47,13 +47,14 @@ def make_plan(
         except HoldfastError as error:
             raise HoldfastError(f"Run {run.name} of study {study.name}: {error}") from None
         stream = stream_of(run, config.data_root)
-        learned[run.label] = config.method, stream.names
+        arrangement = config.make_method().arrangement
+        learned[run.label] = Learned(config.method, arrangement, stream.names)
         stages = stages_of(config, stream)
         keys = _keys(config, stages, [to_json(entry.task) for entry in stream.tasks])
         shared = [key in known for key in keys]
         known.update(keys)
         steps = sum(stage.steps for stage, taken in zip(stages, shared, strict=True) if not taken)
-        cells = _cells(study, config.make_method().arrangement, len(stages), len(stream.tasks))
+        cells = _cells(study, arrangement, len(stages), len(stream.tasks))
         trials = cells * study.evaluate.trials if study.evaluate else 0
         planned.append(PlannedRun(run, config, stages, sum(shared), steps, trials))
     check_claims(study, learned)
