@@ -48,7 +48,6 @@ from holdfast.train.shared_stages import can_share, steps_key
 from holdfast.train.stage_data import (
     StageData,
     begin_normalization,
-    build_sampler,
     check_ranges,
     check_schema,
     extend,
@@ -57,6 +56,7 @@ from holdfast.train.stage_data import (
     schema,
 )
 from holdfast.train.stage_progress import StageProgress
+from holdfast.train.stage_sampler import build_sampler
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 from holdfast.train.watch import Watch

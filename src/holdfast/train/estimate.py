@@ -22,7 +22,8 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.engine import settle_normalization, start_policy
 from holdfast.train.plan import stages_of
 from holdfast.train.setting import Setting
-from holdfast.train.stage_data import build_sampler, open_stage
+from holdfast.train.stage_data import open_stage
+from holdfast.train.stage_sampler import build_sampler
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
 

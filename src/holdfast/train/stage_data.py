@@ -21,15 +21,12 @@ from holdfast.data.cache.spec import Spec
 from holdfast.data.lerobot.source import ACTION, IMAGES, STATE, Source, camera_name, is_image, open_source
 from holdfast.data.lesson import Layout, Lesson
 from holdfast.data.resize import Resize
-from holdfast.data.sampler import Pool, Sampler
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.range_check import RangeCheck, RangeCounter
 from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization, Space, calibrated_space, widen
 from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
-from holdfast.replay.looks import Look, eased, growth, replayed, shares_by_need
-from holdfast.replay.schedule import shares
 from holdfast.replay.store import EpisodeStore
 from holdfast.runs.data_files import DataFiles, keep_data_files, read_data_files
 from holdfast.runs.folder import RunFolder
@@ -255,43 +252,3 @@ def check_ranges(lesson: Lesson, layout: Layout, space: Space) -> RangeCheck:
     for feature, values in lesson.blocks(layout):
         counter.update(feature, values)
     return counter.finish(lesson.task.name)
-
-
-def build_sampler(config: TrainConfig, stage: Stage, data: StageData, looks: Sequence[Look] = ()) -> Sampler:
-    """The sampling rule of a stage: new tasks equally, kept ones by the chosen share, which may follow the `looks`."""
-    method, watches = config.make_method(), config.replay.watches
-    current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
-    old = data.lessons[data.learning :]
-    known = {lesson.task.name: data.buffer.of(lesson.task.name) for lesson in old}
-    places = {name: replayed(kept) if watches else kept.places for name, kept in known.items()}
-    kept = {lesson.task.name: lesson.source.frames_of(places[lesson.task.name]) for lesson in old}
-    replay: list[Pool] = []
-    if old:
-        weights = shares(
-            list(kept),
-            config.replay.share,
-            frames={name: len(frames) for name, frames in kept.items()},
-            groups={lesson.task.name: lesson.task.group for lesson in old},
-            weights=config.replay.weights,
-        )
-        replay = [
-            Pool(data.learning + i, frames, float(w))
-            for i, (frames, w) in enumerate(zip(kept.values(), weights, strict=True))
-        ]
-
-    def rows(step: int) -> int:
-        now = stage
-        if config.replay.alarm is not None:
-            now = replace(stage, frequency=eased(stage.frequency, config.replay.alarm, list(kept), growth(looks, step)))
-        return method.replayed_rows(now, step, config.batch_size, config.replay, config.seed)
-
-    return Sampler(
-        config.seed,
-        stage.number,
-        stage.steps,
-        config.batch_size,
-        tuple(current),
-        tuple(replay),
-        rows,
-        (lambda step: shares_by_need(list(kept), growth(looks, step))) if config.replay.share == "need" else None,
-    )
