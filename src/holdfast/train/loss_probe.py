@@ -60,10 +60,16 @@ class LossProbe:
                 seed = step_seed(self._config.seed, self._stage.number, self._stage.steps, 1, i)
                 yield self._loss(batches.make(Draw(draw.rows[i : i + 1], draw.frames[i : i + 1], 0)), seed)
 
-    def episode_scores(self, row: int, places: Sequence[int] | None = None) -> np.ndarray:
-        """The loss of every episode of a lesson, or of some, on frames spread over it, all with the same noise."""
+    @torch.no_grad()
+    def episode_scores(self, row: int, places: Sequence[int] | None = None, stage: int | None = None) -> np.ndarray:
+        """The loss of every episode of a lesson, or of some, on frames spread over it, all with a stage's own noise."""
         episodes = range(len(self._data.lessons[row].source.starts)) if places is None else places
-        return self._scores(row, episodes, self._stage.number)
+        seed, scores = step_seed(self._config.seed, stage or self._stage.number), []
+        with closing(self._batches()) as batches:
+            for episode in self._shown(episodes, "episodes"):
+                batch = batches.make(self._spread(row, episode, FRAMES))
+                scores.append(float(self._loss(batch, seed).total))
+        return np.array(scores)
 
     def rises(self, buffer: Buffer) -> dict[str, np.ndarray]:
         """How much the loss of every kept episode has risen since the end of its own stage, by task.
@@ -74,7 +80,7 @@ class LossProbe:
         for number, kept in enumerate(buffer.tasks, 1):
             if kept.losses is not None:
                 row = self._data.names.index(kept.task)
-                found[kept.task] = self._scores(row, kept.places, number) - np.array(kept.losses)
+                found[kept.task] = self.episode_scores(row, kept.places, number) - np.array(kept.losses)
         return found
 
     def batch(self, row: int, episode: int) -> Batch:
@@ -86,16 +92,6 @@ class LossProbe:
     def loss(self, batch: Batch) -> float:
         """The loss of a batch, with the same noise every time. Leaves the policy in evaluation mode."""
         return float(self._loss(batch, step_seed(self._config.seed, self._stage.number)).total)
-
-    @torch.no_grad()
-    def _scores(self, row: int, episodes: Sequence[int], stage: int) -> np.ndarray:
-        """Losses of episodes with the noise of a stage."""
-        seed, scores = step_seed(self._config.seed, stage), []
-        with closing(self._batches()) as batches:
-            for episode in self._shown(episodes, "episodes"):
-                batch = batches.make(self._spread(row, episode, FRAMES))
-                scores.append(float(self._loss(batch, seed).total))
-        return np.array(scores)
 
     def _spread(self, row: int, episode: int, count: int) -> Draw:
         """At most `count` frames, spread over an episode."""

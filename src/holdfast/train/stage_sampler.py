@@ -1,4 +1,4 @@
-"""Which frames every step of a stage draws."""
+"""Which frames a stage draws: of the new tasks, of the kept episodes, and in what shares."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from holdfast.train.stage_data import StageData
 
 def build_sampler(config: TrainConfig, stage: Stage, data: StageData, looks: Sequence[Look] = ()) -> Sampler:
     """The sampling rule of a stage: new tasks equally, kept ones by the chosen share, which may follow the `looks`."""
-    method, watches = config.make_method(), config.replay.watches
+    method, alarm = config.make_method(), config.replay.alarm
     current = [Pool(r, np.arange(len(lesson.source.state)), 1.0) for r, lesson in enumerate(data.new)]
     old = data.lessons[data.learning :]
-    known = {lesson.task.name: data.buffer.of(lesson.task.name) for lesson in old}
-    places = {name: replayed(kept) if watches else kept.places for name, kept in known.items()}
-    kept = {lesson.task.name: lesson.source.frames_of(places[lesson.task.name]) for lesson in old}
+    kept = {}
+    for lesson in old:
+        known = data.buffer.of(lesson.task.name)
+        kept[known.task] = lesson.source.frames_of(replayed(known) if config.replay.watches else known.places)
     replay: list[Pool] = []
     if old:
         weights = shares(
@@ -38,10 +39,12 @@ def build_sampler(config: TrainConfig, stage: Stage, data: StageData, looks: Seq
         ]
 
     def rows(step: int) -> int:
-        now = stage
-        if config.replay.alarm is not None:
-            now = replace(stage, frequency=eased(stage.frequency, config.replay.alarm, list(kept), growth(looks, step)))
-        return method.replayed_rows(now, step, config.batch_size, config.replay, config.seed)
+        frequency = stage.frequency
+        if alarm is not None:
+            frequency = eased(frequency, alarm, list(kept), growth(looks, step))
+        return method.replayed_rows(
+            replace(stage, frequency=frequency), step, config.batch_size, config.replay, config.seed
+        )
 
     return Sampler(
         config.seed,
