@@ -127,4 +127,5 @@ def _evaluation(study: Study, folder: StudyFolder, run: StudyRun, processes: int
     return (
         *("evaluate", str(folder.run(run).root), "--trials", str(trials.trials), "--cells", trials.cells, *horizon),
         *("--first-seed", str(trials.first_seed), "--arena", study.arena, "--processes", str(processes)),
+        *("--videos", str(trials.videos)),
     )
