@@ -207,9 +207,9 @@ def test_labels_say_what_differs_in_words_and_no_two_are_alike():
 def test_a_figure_of_one_group_is_named_after_it_in_plain_letters(tmp_path):
     results = small(tmp_path, {"method": ["er"], "replay.ratio": [0.02, 0.2]})
     assert set(rows_of(transfer, results)) == {"transfer-rho-0.02", "transfer-rho-0.2"}
-    plots, _ = drawn(small(tmp_path, {"policy.path": ["a/b", "a-b"]}))
-    assert plots["transfer-a-b"].rows[0]["group"] == "a/b"
-    assert plots["transfer-a-b-2"].rows[0]["group"] == "a-b"
+    plots, _ = drawn(small(tmp_path, {"policy.path": ["a=b", "a b"]}))
+    assert plots["transfer-a-b"].rows[0]["group"] == "a=b"
+    assert plots["transfer-a-b-2"].rows[0]["group"] == "a b"
 
 
 def test_the_loss_of_each_arm_is_the_mean_over_seeds_where_two_arms_become_one(tmp_path):

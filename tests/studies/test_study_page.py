@@ -9,8 +9,10 @@ from shown_study import FLAGS, made_up, write_film
 
 from holdfast.core.errors import HoldfastError
 from holdfast.report.drawing import Drawing
+from holdfast.studies import load_study
 from holdfast.studies import page as study_page
 from holdfast.studies.figures.plot import StudyPlot, shown_streams
+from holdfast.studies.jobs import StudyFolder, make_jobs
 from holdfast.studies.page import render, write
 from holdfast.studies.study import StudyClaim
 from holdfast.studies.summary import summary
@@ -138,6 +140,17 @@ def test_strips_beyond_the_budget_stay_beside_the_page(results, monkeypatch):
 def test_a_study_without_trials_names_the_next_command(results, tmp_path):
     with pytest.raises(HoldfastError, match="holdfast study run"):
         write(replace(results, groups=()), tmp_path / "index.html")
+
+
+def test_a_study_films_as_many_trials_as_it_is_told(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text('name = "films"\n[train]\nstream = "single_arm"\n[evaluate]\nvideos = 2\n')
+    jobs = make_jobs(load_study(str(file)), StudyFolder(tmp_path), 1)
+    command = next(job.command for job in jobs if job.kind == "evaluate")
+    assert command[command.index("--videos") + 1] == "2"
+    file.write_text(file.read_text().replace("2", "-1"))
+    with pytest.raises(HoldfastError, match="'videos' must be at least 0, got -1"):
+        load_study(str(file))
 
 
 @pytest.mark.browser

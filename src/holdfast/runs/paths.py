@@ -163,6 +163,11 @@ class RunPaths:
         """The stages started so far, in order."""
         return [StagePaths(folder) for folder in sorted((self.root / "stages").glob("[0-9]*-*"))]
 
+    @property
+    def videos(self) -> Path:
+        """The videos of evaluated trials."""
+        return self.root / _VIDEOS
+
     def evaluation_video(self, stage: str, task: str, seed: int) -> str:
         """The video of an evaluated trial, relative to the run; `stage` is the name of the stage's folder."""
         return f"{_VIDEOS}/{stage}/{task}-{seed:04d}.mp4"

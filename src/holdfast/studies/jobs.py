@@ -162,7 +162,7 @@ def _evaluation(study: Study, folder: StudyFolder, run: StudyRun) -> StudyJob:
     horizon = ("--horizon", str(trials.horizon)) if trials.horizon else ()
     command = (
         *("evaluate", str(paths.root), "--trials", str(trials.trials), "--cells", trials.cells, *horizon),
-        *("--first-seed", str(trials.first_seed), "--arena", study.arena),
+        *("--first-seed", str(trials.first_seed), "--arena", study.arena, "--videos", str(trials.videos)),
     )
-    reads, writes = (folder.inside(paths.root),), (folder.inside(paths.trials),)
+    reads, writes = (folder.inside(paths.root),), (folder.inside(paths.trials), folder.inside(paths.videos))
     return StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",), reads, writes)

@@ -85,16 +85,18 @@ class StudyRecord:
 
 @dataclass(frozen=True)
 class StudyTrials:
-    """Trials of every cell of every run."""
+    """Trials of every cell of every run, and how many of each cell are filmed."""
 
     trials: int = 20
     horizon: int | None = None
     first_seed: int = 0
     cells: str = "needed"
+    videos: int = 0
 
     def __post_init__(self) -> None:
         _require(self.trials >= 1, "trials", self.trials, "at least 1")
         _require(self.first_seed >= 0, "first_seed", self.first_seed, "at least 0")
+        _require(self.videos >= 0, "videos", self.videos, "at least 0")
         if self.cells not in CELLS:
             raise unknown("'cells'", self.cells, CELLS)
 
