@@ -17,7 +17,7 @@ METHODS = {
     "agem": (HALF, REPLAY, [("holdfast.methods.agem", "Agem.combine", 5)]),
     "merge": (
         ("--replay.store=copy", "--method.parts=2"),
-        (*KEPT, "buffer.json"),
+        KEPT,  # the fingerprint of a copy in buffer.json differs from run to run
         [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.engine", "copy_kept", 1)],
     ),
     "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
