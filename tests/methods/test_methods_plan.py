@@ -5,11 +5,15 @@ import pytest
 from rich.console import Console
 
 from holdfast import catalog
+from holdfast.commands.flags import parse
 from holdfast.core import outside
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
 from holdfast.replay.config import ReplayConfig
+from holdfast.studies.jobs import StudyFolder
+from holdfast.studies.plan import make_plan as plan_study
+from holdfast.studies.study import Study
 from holdfast.train.config import TrainConfig
 from holdfast.train.plan import make_plan, needed, stages_of, table
 
@@ -219,3 +223,11 @@ def test_a_dataset_is_needed_until_its_stage_is_finished_unless_it_is_replayed(t
     (tmp_path / "stages" / f"01-{NAMES[0]}" / "checkpoint").mkdir(parents=True)
     found = needed(config, catalog.load_stream("single_arm", "/nowhere"))
     assert [entry.task.name for entry in found] == list(read)
+
+
+def test_a_study_counts_no_stage_as_shared_whose_steps_are_a_method_s_own(tmp_path):
+    methods = ["sequential", "finetune", "ewc", "lwf", "agem"]
+    study = Study("s", {"stream": "single_arm"}, grids=({"method": methods},))
+    planned = plan_study(study, StudyFolder(tmp_path), lambda flags: parse(TrainConfig, "train", list(flags), ""))
+    # finetune's first stage is that of sequential; the others' first stages would be, too, but are never taken over.
+    assert [run.shared for run in planned] == [0, 1, 0, 0, 0]
