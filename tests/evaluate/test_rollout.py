@@ -13,6 +13,7 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial, TrialProtocol
+from holdfast.evaluate import workers
 from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
@@ -57,6 +58,15 @@ def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
 
+def trials(done) -> list[Trial]:
+    return [trial for _, trial in done]
+
+
+def played(pilot, lanes, some, *ready) -> list[Trial]:
+    """Trials of one checkpoint, in the order in which they end."""
+    return trials(play(lambda checkpoint: pilot, lanes, iter(some), *ready))
+
+
 def looks() -> list[Question]:
     rng = np.random.default_rng(0)
     return [
@@ -94,11 +104,11 @@ def test_horizon_cuts_the_answer(checkpoint):
 
 def test_lanes_and_processes_change_nothing(checkpoint, batch):
     some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
-    alone = [trial for order in some for trial in play(batch, [LocalLane("twin")], iter([order]))]
+    alone = [trial for order in some for trial in played(batch, [LocalLane("twin")], [order])]
     assert len({str(trial.normalization) for trial in alone}) == 1
-    assert twins(list(play(batch, [LocalLane("twin") for _ in range(3)], iter(some)))) == twins(alone)
+    assert twins(played(batch, [LocalLane("twin") for _ in range(3)], some)) == twins(alone)
     far = [RemoteLane("twin") for _ in range(2)]
-    assert twins(list(play(batch, far, iter(some), RemoteLane.ready))) == twins(alone)
+    assert twins(played(batch, far, some, RemoteLane.ready)) == twins(alone)
     for lane in far:
         lane.close()
 
@@ -109,14 +119,55 @@ def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
     def ready(lanes):
         return [lane for lane in lanes if lane is quick] or [slow]
 
-    seeds = [trial.seed for trial in play(batch, [slow, quick], iter(orders(checkpoint, range(4))), ready)]
+    seeds = [trial.seed for trial in played(batch, [slow, quick], orders(checkpoint, range(4)), ready)]
     assert seeds == [1, 2, 3, 0]
+
+
+def first_and_last(finished, first, last) -> list[TrialOrder]:
+    folders = [finished / "stages" / name / "checkpoint" for name in ("01-press_button", "02-push_box")]
+    return [*orders(folders[0], first, stage=1, weights="1"), *orders(folders[1], last, weights="2")]
+
+
+def test_lanes_go_on_with_the_next_checkpoint_and_its_policy(finished):
+    some = first_and_last(finished, range(2), range(2))
+    loaded, begun = [], []
+
+    def loading(folder):
+        loaded.append(folder)
+        return load(folder)
+
+    class Lane(LocalLane):
+        def begin(self, order, needs):
+            begun.append(order)
+            super().begin(order, needs)
+
+    slow, quick = Lane("twin"), Lane("twin")
+    done = list(
+        play(loading, [slow, quick], iter(some), lambda busy: [lane for lane in busy if lane is quick] or [slow])
+    )
+    assert [(order.stage, order.seed) for order, _ in done] == [(1, 1), (2, 0), (2, 1), (1, 0)], "nobody waits"
+    assert loaded == [some[0].checkpoint, some[2].checkpoint], "each once"
+    alone = [trial for order in some for trial in played(load(order.checkpoint), [LocalLane("twin")], [order])]
+    assert twins(trials(done)) == twins(alone)
+    assert begun == some
+
+
+def test_one_set_of_processes_serves_all_checkpoints_of_a_gpu(finished, monkeypatch):
+    some = first_and_last(finished, range(1), range(2))
+    alone = [trial for order in some for trial in played(load(order.checkpoint), [LocalLane("twin")], [order])]
+    calls = []
+    monkeypatch.setattr(workers, "play", lambda *args: calls.append(args) or play(*args))
+    assert twins(trials(workers._batched(CPU, iter(some), 2))) == twins(alone)
+    assert len(calls) == 1
+    monkeypatch.setattr(workers, "_is_large", lambda checkpoint: True)
+    assert twins(trials(workers._batched(CPU, iter(some), 2))) == twins(alone)
+    assert len(calls) == 3, "large policies one after another, since a GPU may not hold two"
 
 
 @pytest.mark.slow
 def test_policies_in_other_processes_give_the_same_trials(checkpoint):
     some = orders(checkpoint, range(10))  # more than one share
-    assert twins(list(local(CPU, checkpoint, 2)(iter(some)))) == twins(run_share(CPU, some))
+    assert twins(trials(local(CPU, [checkpoint], 2)(iter(some)))) == twins(trials(run_share(CPU, some)))
 
 
 @pytest.mark.slow
@@ -124,7 +175,7 @@ def test_ray_gives_the_same_trials(checkpoint):
     ray = pytest.importorskip("ray")
     some = orders(checkpoint, range(2))
     try:
-        assert twins(list(on_ray(CPU)(iter(some)))) == twins(run_share(CPU, some))
+        assert twins(trials(on_ray(CPU)(iter(some)))) == twins(trials(run_share(CPU, some)))
     finally:
         ray.shutdown()
 
@@ -132,7 +183,7 @@ def test_ray_gives_the_same_trials(checkpoint):
 def test_watching_a_seed_shows_the_trial_that_was_scored(checkpoint):
     episode = begun(1)
     run(episode, LearnedPolicy(episode, load(checkpoint), seed=1))
-    (trial,) = play(load(checkpoint), [LocalLane("twin")], iter(orders(checkpoint, [1])))
+    (trial,) = played(load(checkpoint), [LocalLane("twin")], orders(checkpoint, [1]))
     own = episode.trial(stage=2)
     assert (trial.milestones, trial.penalties, trial.seconds) == (own.milestones, own.penalties, own.seconds)
     assert trial == replace(own, run="small", weights="weights", normalization="space", protocol=TrialProtocol(16))
@@ -159,8 +210,8 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
 def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path):
     import av
 
-    (plain,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0])))
-    (filmed,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4")))
+    (plain,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0]))
+    (filmed,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4"))
     assert replace(filmed, video="", run="small") == plain
     with av.open(str(tmp_path / filmed.video)) as video:
         stream = video.streams.video[0]
