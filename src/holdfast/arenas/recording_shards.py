@@ -125,6 +125,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def _open(order: RecordingOrder, folder: Path) -> Any:
     arena = arenas.load(order.arena)
+    small = min(order.height, order.width) < _SMALL
     return dataset_writer(
         folder,
         fps=arena.rate,
@@ -134,7 +135,8 @@ def _open(order: RecordingOrder, folder: Path) -> Any:
         height=order.height,
         width=order.width,
         robot=arena.embodiment.name if arena.embodiment else arena.name,
-        full_colour=min(order.height, order.width) < _SMALL,
+        full_colour=small,
+        inline=small,
     )
 
 

@@ -8,7 +8,6 @@ out to be unnecessary are never started. The choice affects only the time.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
-from holdfast.core.processes import end_with_parent
+from holdfast.core.processes import end_with_parent, lasting_imports
 from holdfast.core.records import Trial
 from holdfast.evaluate.rollout import DIED, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
@@ -159,12 +158,8 @@ def _lanes(arena: str, number: int) -> list[LocalLane]:
 
 def _begin_worker() -> None:
     end_with_parent()
-    # LeRobot's import creates hundreds of thousands of lasting objects. Garbage collection would add a sixth.
-    gc.disable()
-    import torch
+    with lasting_imports():
+        import torch
 
-    import holdfast.policies.pilot  # noqa: F401
-
-    gc.freeze()
-    gc.enable()
+        import holdfast.policies.pilot  # noqa: F401
     torch.set_num_threads(1)  # processes share the cores, and more threads would change the order of sums

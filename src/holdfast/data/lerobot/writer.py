@@ -27,13 +27,14 @@ def dataset_writer(
     width: int,
     robot: str,
     full_colour: bool = False,
+    inline: bool = False,
     state_names: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     """Open a new dataset for `add_frame` and `save_episode`; it is finalized on exit, without which it cannot be read.
 
     `names` are those of the action, and of the state unless `state_names` is given. With `full_colour` chroma is not
     subsampled: in small images of colourful things that is worth 6 dB at any bit rate. Not every browser plays such
-    videos; LeRobot reads them.
+    videos; LeRobot reads them. With `inline` frames are encoded by the thread that adds them: less work, but it waits.
     """
     from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -62,10 +63,19 @@ def dataset_writer(
         if full_colour
         else RGBEncoderConfig(vcodec="libsvtav1"),
     )
+    if inline:
+        from holdfast.data.lerobot.inline_encoder import InlineEncoder
+
+        dataset.writer._streaming_encoder = InlineEncoder(fps, dataset.writer._rgb_encoder)
     try:
         yield dataset
     finally:
         dataset.finalize()
+
+
+def import_lerobot() -> None:
+    """Import what writing needs, which takes seconds, now rather than with the first dataset."""
+    import lerobot.datasets.lerobot_dataset  # noqa: F401
 
 
 def _numbers(names: Sequence[str]) -> dict[str, Any]:
@@ -77,7 +87,7 @@ def _quiet() -> None:
     """Silence the libraries, and skip work that is not needed."""
     import av
     import datasets
-    from lerobot.datasets import compute_stats
+    from lerobot.datasets import compute_stats, dataset_writer
 
     os.environ.setdefault("SVT_LOG", "1")  # errors only
     av.logging.set_level(av.logging.PANIC)
@@ -95,6 +105,15 @@ def _quiet() -> None:
                 super().update(values)
 
     compute_stats.RunningQuantileStats = EveryEighth
+    # To embed images, LeRobot copies every row of an episode on its own; a table without images comes out the same.
+    embed = dataset_writer.embed_images
+    dataset_writer.embed_images = lambda rows: embed(rows) if _has_images(rows) else rows
+
+
+def _has_images(rows: Any) -> bool:
+    import datasets
+
+    return any(isinstance(feature, datasets.Image) for feature in rows.features.values())
 
 
 def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np.ndarray]) -> dict[str, Any]:
