@@ -1,6 +1,7 @@
 """Trials are the same whoever runs them: alone, in a batch with others, in other processes, or to be watched."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -123,45 +124,65 @@ def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
     assert seeds == [1, 2, 3, 0]
 
 
-def first_and_last(finished, first, last) -> list[TrialOrder]:
+def two_checkpoints(finished, first, second) -> list[TrialOrder]:
     folders = [finished / "stages" / name / "checkpoint" for name in ("01-press_button", "02-push_box")]
-    return [*orders(folders[0], first, stage=1, weights="1"), *orders(folders[1], last, weights="2")]
+    return [*orders(folders[0], first, stage=1, weights="1"), *orders(folders[1], second, weights="2")]
 
 
-def test_lanes_go_on_with_the_next_checkpoint_and_its_policy(finished):
-    some = first_and_last(finished, range(2), range(2))
-    loaded, begun = [], []
+@pytest.fixture
+def asked(monkeypatch) -> dict[Path, set[int]]:
+    """The seeds of the trials in which each checkpoint's policy was asked; trials of untrained ones look alike."""
+    seeds: dict[Path, set[int]] = {}
 
-    def loading(folder):
-        loaded.append(folder)
-        return load(folder)
+    class Watched(Pilot):
+        def __init__(self, folder, *options):
+            assert folder not in seeds, "each is loaded once"
+            self.seeds = seeds.setdefault(folder, set())
+            super().__init__(folder, *options)
 
-    class Lane(LocalLane):
-        def begin(self, order, needs):
-            begun.append(order)
-            super().begin(order, needs)
+        def answer(self, questions):
+            self.seeds.update(question.seed for question in questions)
+            return super().answer(questions)
 
-    slow, quick = Lane("twin"), Lane("twin")
-    done = list(
-        play(loading, [slow, quick], iter(some), lambda busy: [lane for lane in busy if lane is quick] or [slow])
-    )
-    assert [(order.stage, order.seed) for order, _ in done] == [(1, 1), (2, 0), (2, 1), (1, 0)], "nobody waits"
-    assert loaded == [some[0].checkpoint, some[2].checkpoint], "each once"
-    alone = [trial for order in some for trial in played(load(order.checkpoint), [LocalLane("twin")], [order])]
-    assert twins(trials(done)) == twins(alone)
-    assert begun == some
+    monkeypatch.setattr("holdfast.policies.pilot.Pilot", Watched)
+    workers._pilot.cache_clear()
+    return seeds
 
 
-def test_one_set_of_processes_serves_all_checkpoints_of_a_gpu(finished, monkeypatch):
-    some = first_and_last(finished, range(1), range(2))
-    alone = [trial for order in some for trial in played(load(order.checkpoint), [LocalLane("twin")], [order])]
+def test_lanes_go_on_with_the_next_checkpoint_and_its_policy(finished, asked):
+    some = two_checkpoints(finished, (0, 1), (2, 3))
+    slow, quick = LocalLane("twin"), LocalLane("twin")
+
+    def ready(lanes):
+        return [lane for lane in lanes if lane is quick] or [slow]
+
+    done = list(play(partial(workers._pilot, CPU), [slow, quick], iter(some), ready))
+    assert [order.seed for order, _ in done] == [1, 2, 3, 0], "nobody waits for the first trial"
+    assert asked == {some[0].checkpoint: {0, 1}, some[2].checkpoint: {2, 3}}
+    assert [(trial.seed, trial.stage, trial.weights) for _, trial in done] == [
+        (order.seed, order.stage, order.weights) for order, _ in done
+    ]
+
+
+def test_one_set_of_processes_serves_all_checkpoints_of_a_gpu(finished, asked, monkeypatch):
+    some = two_checkpoints(finished, (0,), (1, 2))
     calls = []
     monkeypatch.setattr(workers, "play", lambda *args: calls.append(args) or play(*args))
-    assert twins(trials(workers._batched(CPU, iter(some), 2))) == twins(alone)
+    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
     assert len(calls) == 1
-    monkeypatch.setattr(workers, "_is_large", lambda checkpoint: True)
-    assert twins(trials(workers._batched(CPU, iter(some), 2))) == twins(alone)
-    assert len(calls) == 3, "large policies one after another, since a GPU may not hold two"
+
+
+def test_large_policies_are_on_a_gpu_one_after_another(finished, asked, monkeypatch):
+    some = two_checkpoints(finished, (0,), (1, 2))
+    monkeypatch.setattr(workers, "LARGE", 1)
+    workers._is_large.cache_clear()
+    alive = []
+    monkeypatch.setattr(workers, "play", lambda load, *args: alive.append(load) or play(load, *args))
+    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    workers._is_large.cache_clear()
+    assert len(alive) == 2
+    assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
 
 
 @pytest.mark.slow
