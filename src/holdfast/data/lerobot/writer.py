@@ -36,7 +36,6 @@ def dataset_writer(
     subsampled: in small images of colourful things that is worth 6 dB at any bit rate. Not every browser plays such
     videos; LeRobot reads them. With `inline` frames are encoded by the thread that adds them: less work, but it waits.
     """
-    from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     _quiet()
@@ -49,19 +48,10 @@ def dataset_writer(
         robot_type=robot,
         features=numbers | {IMAGES + c: dict(pixels) for c in cameras},
         # Encoding while recording is five times as fast as writing images first. A full queue drops frames
-        # with only a warning, so it is longer than any episode. The codec is explicit: `auto` guesses one.
-        # With B-frames or mbtree x264 reads uninitialized memory: the same images would not give the same bits.
+        # with only a warning, so it is longer than any episode.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
-        rgb_encoder=RGBEncoderConfig(
-            vcodec="h264",
-            pix_fmt="yuv444p",
-            crf=18,
-            preset="veryfast",
-            extra_options={"x264-params": "bframes=0:mbtree=0"},
-        )
-        if full_colour
-        else RGBEncoderConfig(vcodec="libsvtav1"),
+        rgb_encoder=_codec(full_colour),
     )
     if inline:
         from holdfast.data.lerobot.inline_encoder import InlineEncoder
@@ -76,6 +66,17 @@ def dataset_writer(
 def import_lerobot() -> None:
     """Import what writing needs, which takes seconds, now rather than with the first dataset."""
     import lerobot.datasets.lerobot_dataset  # noqa: F401
+
+
+def _codec(full_colour: bool) -> Any:
+    """LeRobot's config of the codec. It is explicit: `auto` guesses one."""
+    from lerobot.configs.video import RGBEncoderConfig
+
+    if not full_colour:
+        return RGBEncoderConfig(vcodec="libsvtav1")
+    # With B-frames or mbtree x264 reads uninitialized memory: the same images would not give the same bits.
+    options = {"x264-params": "bframes=0:mbtree=0"}
+    return RGBEncoderConfig(vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast", extra_options=options)
 
 
 def _numbers(names: Sequence[str]) -> dict[str, Any]:
