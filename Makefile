@@ -14,7 +14,7 @@ help:
 	@echo "make check        lint and types only"
 	@echo "make fuzz         give every reader of outside files 2,000 odd contents (FUZZ=100: fewer)"
 	@echo "make docs         build the documentation into site/index.html"
-	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, server"
+	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, shares, server"
 	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
 
 setup: $(READY)
@@ -51,6 +51,7 @@ bench: setup
 	$(RUN)/python benchmarks/loader.py
 	$(RUN)/python benchmarks/twin.py
 	$(RUN)/python benchmarks/evaluate.py
+	$(RUN)/python benchmarks/shares.py
 	$(RUN)/python benchmarks/serve.py
 
 gpu-pack: setup

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "evaluate"))
 
 from holdfast.core.records import Trial
-from holdfast.evaluate.engine import Choice, measure, plan
+from holdfast.evaluate.engine import Choice, Evaluation, measure, plan
 from holdfast.evaluate.workers import SHARE
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
@@ -38,7 +38,7 @@ def evaluate(folder: Path, trials: int, processes: int) -> tuple[float, float, l
     begun = time.perf_counter()
     written = []
     with Trials(run.trials) as file:
-        for _ in measure(run, choice, plan(run, choice, file), file):
+        for _ in measure([Evaluation(run, plan(run, choice, file), file)], choice):
             written.append(time.perf_counter())
         found = [replace(trial, when=0.0, run="") for trial in file.all()]
     # The first shares of all processes end together; from then on the pace is steady.

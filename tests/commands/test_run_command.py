@@ -14,7 +14,7 @@ from holdfast.recipes.gpus import Gpus
 def test_a_dry_run_prints_commands_and_does_nothing(tmp_path, capsys):
     assert main(["run", "quickstart", "--dry-run", "--output", str(tmp_path / "q")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == ["record"] + ["train"] * 2 + ["evaluate"] * 2 + ["report"]
+    assert [line.split()[1] for line in lines] == ["record", "train", "evaluate", "train", "evaluate", "report"]
     assert not (tmp_path / "q").exists()
 
 
@@ -100,23 +100,30 @@ def test_trainings_on_several_ranks_are_started_by_torchrun(tmp_path):
     """Both ranks fail alike, the first says why, and torchrun sums up."""
     command = ("train", f"--stream={tmp_path}/none.toml", f"--output={tmp_path}/er")
     with pytest.raises(HoldfastError, match="torchrun --standalone --nproc-per-node=2 -m holdfast train"):
-        carry_out([command], tmp_path / "logs", Console(quiet=True), ranks=2)
+        carry_out([(command,)], tmp_path / "logs", Console(quiet=True), ranks=2)
     log = (tmp_path / "logs" / "train-er.log").read_text()
     assert "none.toml" in log
     assert "local_rank: " in log
 
 
 def test_commands_of_a_phase_run_side_by_side_and_leave_logs(tmp_path):
-    carry_out([("--version",), ("--help",)], tmp_path / "logs", Console(quiet=True))
+    carry_out([(("--version",),), (("--help",),)], tmp_path / "logs", Console(quiet=True))
     logs = sorted((tmp_path / "logs").iterdir())
     assert len(logs) == 2
     assert any("holdfast" in log.read_text() for log in logs)
+
+
+def test_a_chain_goes_on_until_a_command_fails(tmp_path):
+    failing = ("doctor", str(tmp_path / "nothing"))
+    with pytest.raises(HoldfastError, match="nothing"):
+        carry_out([(("--version",), failing, ("--help",))], tmp_path / "logs", Console(quiet=True))
+    assert sorted(log.name for log in (tmp_path / "logs").iterdir()) == ["--version-1.log", "doctor-1.log"]
 
 
 def test_a_failure_stops_the_others_and_names_its_log(tmp_path):
     failing = ("doctor", str(tmp_path / "nothing"))
     endless = ("record", "--tasks", "press_button", "--episodes", "1000", "--output", str(tmp_path / "data"))
     with pytest.raises(HoldfastError, match="nothing") as caught:
-        carry_out([endless, failing], tmp_path / "logs", Console(quiet=True))
+        carry_out([(endless,), (failing,)], tmp_path / "logs", Console(quiet=True))
     assert "doctor-2.log" in str(caught.value)
     assert not list(Path(tmp_path / "data").glob("press_button"))

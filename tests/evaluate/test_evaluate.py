@@ -24,7 +24,7 @@ def ran(monkeypatch):
     def work(orders):
         for order in orders:
             carried.append((order.stage, order.task.name, order.seed))
-            yield Trial(
+            trial = Trial(
                 order.task.name,
                 order.stage,
                 (),
@@ -37,8 +37,9 @@ def ran(monkeypatch):
                 score=10.0 * order.stage + order.seed % 2,
                 video=order.video,
             )
+            yield order, trial
 
-    monkeypatch.setattr(engine, "_workers", lambda run, choice: work)
+    monkeypatch.setattr(engine, "_workers", lambda runs, choice: work)
     return carried
 
 
@@ -69,6 +70,24 @@ def test_every_seen_task_after_every_stage_with_the_same_seeds(run, ran, capsys)
     assert ["press_button", "10.5", "20.5"] in words
     assert ["push_box", "-", "20.5"] in words
     assert any("+10.0" in line for line in words), "BWT"
+
+
+def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tmp_path, capsys):
+    other = shutil.copytree(run, tmp_path / "elsewhere" / "run")  # of the same name, with the same weights
+    evaluate(run, "--trials", 1)
+    ran.clear()
+    assert main(["evaluate", str(run), str(other), "--device=cpu", "--trials", "4"]) == 0
+    assert len(ran) == 3 * 3 + 4 * 3, "trials that are there are not repeated"
+    assert cells(run) == cells(other) == {(1, 1): 4, (1, 2): 4, (2, 2): 4}
+    assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+
+
+def test_a_run_that_is_given_twice_is_refused(run, ran, capsys):
+    assert main(["evaluate", str(run), f"{run}/../{run.name}", "--device=cpu"]) == 2
+    assert "given twice" in capsys.readouterr().err
+    assert not ran
 
 
 def test_the_trials_say_which_weights_and_space_they_were_run_with(run, ran):

@@ -1,6 +1,7 @@
 """Trials are the same whoever runs them: alone, in a batch with others, in other processes, or to be watched."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial, TrialProtocol
+from holdfast.evaluate import workers
 from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, RemoteLane, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
@@ -57,6 +59,15 @@ def orders(checkpoint, seeds, task="press_button", **changes) -> list[TrialOrder
     return [replace(made, seed=seed, **changes) for seed in seeds]
 
 
+def trials(done) -> list[Trial]:
+    return [trial for _, trial in done]
+
+
+def played(pilot, lanes, some, *ready) -> list[Trial]:
+    """Trials of one checkpoint, in the order in which they end."""
+    return trials(play(lambda checkpoint: pilot, lanes, iter(some), *ready))
+
+
 def looks() -> list[Question]:
     rng = np.random.default_rng(0)
     return [
@@ -94,11 +105,11 @@ def test_horizon_cuts_the_answer(checkpoint):
 
 def test_lanes_and_processes_change_nothing(checkpoint, batch):
     some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
-    alone = [trial for order in some for trial in play(batch, [LocalLane("twin")], iter([order]))]
+    alone = [trial for order in some for trial in played(batch, [LocalLane("twin")], [order])]
     assert len({str(trial.normalization) for trial in alone}) == 1
-    assert twins(list(play(batch, [LocalLane("twin") for _ in range(3)], iter(some)))) == twins(alone)
+    assert twins(played(batch, [LocalLane("twin") for _ in range(3)], some)) == twins(alone)
     far = [RemoteLane("twin") for _ in range(2)]
-    assert twins(list(play(batch, far, iter(some), RemoteLane.ready))) == twins(alone)
+    assert twins(played(batch, far, some, RemoteLane.ready)) == twins(alone)
     for lane in far:
         lane.close()
 
@@ -109,14 +120,75 @@ def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
     def ready(lanes):
         return [lane for lane in lanes if lane is quick] or [slow]
 
-    seeds = [trial.seed for trial in play(batch, [slow, quick], iter(orders(checkpoint, range(4))), ready)]
+    seeds = [trial.seed for trial in played(batch, [slow, quick], orders(checkpoint, range(4)), ready)]
     assert seeds == [1, 2, 3, 0]
+
+
+def two_checkpoints(finished, first, second) -> list[TrialOrder]:
+    folders = [finished / "stages" / name / "checkpoint" for name in ("01-press_button", "02-push_box")]
+    return [*orders(folders[0], first, stage=1, weights="1"), *orders(folders[1], second, weights="2")]
+
+
+@pytest.fixture
+def asked(monkeypatch) -> dict[Path, set[int]]:
+    """The seeds of the trials in which each checkpoint's policy was asked; trials of untrained ones look alike."""
+    seeds: dict[Path, set[int]] = {}
+
+    class Watched(Pilot):
+        def __init__(self, folder, *options):
+            assert folder not in seeds, "each is loaded once"
+            self.seeds = seeds.setdefault(folder, set())
+            super().__init__(folder, *options)
+
+        def answer(self, questions):
+            self.seeds.update(question.seed for question in questions)
+            return super().answer(questions)
+
+    monkeypatch.setattr("holdfast.policies.pilot.Pilot", Watched)
+    workers._pilot.cache_clear()
+    return seeds
+
+
+def test_lanes_go_on_with_the_next_checkpoint_and_its_policy(finished, asked):
+    some = two_checkpoints(finished, (0, 1), (2, 3))
+    slow, quick = LocalLane("twin"), LocalLane("twin")
+
+    def ready(lanes):
+        return [lane for lane in lanes if lane is quick] or [slow]
+
+    done = list(play(partial(workers._pilot, CPU), [slow, quick], iter(some), ready))
+    assert [order.seed for order, _ in done] == [1, 2, 3, 0], "nobody waits for the first trial"
+    assert asked == {some[0].checkpoint: {0, 1}, some[2].checkpoint: {2, 3}}
+    assert [(trial.seed, trial.stage, trial.weights) for _, trial in done] == [
+        (order.seed, order.stage, order.weights) for order, _ in done
+    ]
+
+
+def test_one_set_of_processes_serves_all_checkpoints_of_a_gpu(finished, asked, monkeypatch):
+    some = two_checkpoints(finished, (0,), (1, 2))
+    calls = []
+    monkeypatch.setattr(workers, "play", lambda *args: calls.append(args) or play(*args))
+    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
+    assert len(calls) == 1
+
+
+def test_large_policies_are_on_a_gpu_one_after_another(finished, asked, monkeypatch):
+    some = two_checkpoints(finished, (0,), (1, 2))
+    monkeypatch.setattr(workers, "LARGE", 1)
+    workers._is_large.cache_clear()
+    alive = []
+    monkeypatch.setattr(workers, "play", lambda load, *args: alive.append(load) or play(load, *args))
+    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    workers._is_large.cache_clear()
+    assert len(alive) == 2
+    assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
 
 
 @pytest.mark.slow
 def test_policies_in_other_processes_give_the_same_trials(checkpoint):
     some = orders(checkpoint, range(10))  # more than one share
-    assert twins(list(local(CPU, checkpoint, 2)(iter(some)))) == twins(run_share(CPU, some))
+    assert twins(trials(local(CPU, [checkpoint], 2)(iter(some)))) == twins(trials(run_share(CPU, some)))
 
 
 @pytest.mark.slow
@@ -124,7 +196,7 @@ def test_ray_gives_the_same_trials(checkpoint):
     ray = pytest.importorskip("ray")
     some = orders(checkpoint, range(2))
     try:
-        assert twins(list(on_ray(CPU)(iter(some)))) == twins(run_share(CPU, some))
+        assert twins(trials(on_ray(CPU)(iter(some)))) == twins(trials(run_share(CPU, some)))
     finally:
         ray.shutdown()
 
@@ -132,7 +204,7 @@ def test_ray_gives_the_same_trials(checkpoint):
 def test_watching_a_seed_shows_the_trial_that_was_scored(checkpoint):
     episode = begun(1)
     run(episode, LearnedPolicy(episode, load(checkpoint), seed=1))
-    (trial,) = play(load(checkpoint), [LocalLane("twin")], iter(orders(checkpoint, [1])))
+    (trial,) = played(load(checkpoint), [LocalLane("twin")], orders(checkpoint, [1]))
     own = episode.trial(stage=2)
     assert (trial.milestones, trial.penalties, trial.seconds) == (own.milestones, own.penalties, own.seconds)
     assert trial == replace(own, run="small", weights="weights", normalization="space", protocol=TrialProtocol(16))
@@ -159,8 +231,8 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
 def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path):
     import av
 
-    (plain,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0])))
-    (filmed,) = play(batch, [LocalLane("twin")], iter(orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4")))
+    (plain,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0]))
+    (filmed,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4"))
     assert replace(filmed, video="", run="small") == plain
     with av.open(str(tmp_path / filmed.video)) as video:
         stream = video.streams.video[0]

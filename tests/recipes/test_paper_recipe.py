@@ -54,7 +54,7 @@ def test_it_follows_the_paper():
 
 def test_trainings_that_fill_a_gpu_run_one_after_another():
     assert [len(phase) for phase in RECIPE.phases(cores=16)] == [1] * 19
-    assert [len(phase) for phase in RECIPES["single_arm"](Path("x"), 1).phases(cores=16)] == [1, 2, 2, 1]
+    assert [len(phase) for phase in RECIPES["single_arm"](Path("x"), 1).phases(cores=16)] == [1, 2, 1, 1]
 
 
 def test_parts_are_chosen_by_name():

@@ -39,16 +39,44 @@ def test_a_seed_changes_seeds_only(recipe):
 
 
 def test_phases_follow_each_other(recipe):
-    kinds = [{command[0] for command in phase} for phase in recipe.phases(cores=8)]
+    kinds = [{chain[0][0] for chain in phase} for phase in recipe.phases(cores=8)]
     whole = [{"record"}, {"train"}, {"evaluate"}, {"report"}]
     assert kinds == (whole if recipe.record else [{"train"}] * len(recipe.train))
-    for phase in recipe.phases(cores=1):
-        for command in phase:
-            assert "0" not in command  # a process each, however few cores there are
+    for command in commands(recipe, cores=1):
+        assert "0" not in command  # a process each, however few cores there are
+
+
+def commands(recipe, cores):
+    return [command for phase in recipe.phases(cores) for chain in phase for command in chain]
+
+
+def test_all_runs_are_evaluated_by_one_command_with_all_processes(recipe):
+    if recipe.evaluate:
+        ((evaluation,),) = recipe.phases(cores=8)[-2]
+        assert evaluation[1:3] == tuple(map(str, recipe.runs))
+        assert "--processes" not in evaluation
+
+
+def test_on_a_cpu_the_shorter_training_is_evaluated_while_the_longer_goes_on():
+    for name, chains in (("quickstart", [["train", "evaluate"], ["train"]]), ("single_arm", [["train"], ["train"]])):
+        recipe = RECIPES[name](Path("x"), 1)
+        trainings = recipe.phases(cores=2)[1]
+        assert [[command[0] for command in chain] for chain in trainings] == chains, name
+    first, last = RECIPES["quickstart"](Path("x"), 1).phases(cores=2)[1:3]
+    assert first[0][1][1] == "x/sequential"
+    assert first[0][1][-2:] == ("--processes", "1")
+    assert set(last[0][0][1:3]) == {"x/sequential", "x/er"}, "what is done is skipped"
+
+
+def test_stages_are_shared_in_a_folder_of_the_recipe():
+    for name in ("quickstart", "single_arm"):
+        recipe = RECIPES[name](Path("x"), 1)
+        assert recipe.shared == (Path("x/shared"),)
+        assert all("--share=x/shared" in chain[0] for chain in recipe.phases(cores=2)[1])
 
 
 def test_one_command_records_all_tasks_with_all_cores():
-    ((command,), *_) = RECIPES["single_arm"](Path("x"), 1).phases(cores=16)
+    (((command,),), *_) = RECIPES["single_arm"](Path("x"), 1).phases(cores=16)
     assert command[:7] == ("record", "--tasks", "stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
     assert command[-2:] == ("--processes", "16")
 
@@ -58,7 +86,7 @@ def test_the_quickstart_is_the_real_thing():
     assert len(recipe.tasks) >= 3
     assert set(recipe.tasks) <= set(arenas.load("twin").tasks)
     assert all(config.device == "cpu" and config.policy.path == "nano-base" for config in recipe.train)
-    assert not any("--level" in command for phase in recipe.phases(2) for command in phase)  # standard
+    assert not any("--level" in command for command in commands(recipe, 2))  # standard
 
 
 def test_the_twins_streams_keep_the_benchmarks_order():

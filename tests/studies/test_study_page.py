@@ -145,7 +145,7 @@ def test_a_study_without_trials_names_the_next_command(results, tmp_path):
 def test_a_study_films_as_many_trials_as_it_is_told(tmp_path):
     file = tmp_path / "study.toml"
     file.write_text('name = "films"\n[train]\nstream = "single_arm"\n[evaluate]\nvideos = 2\n')
-    jobs = make_jobs(load_study(str(file)), StudyFolder(tmp_path), 1)
+    jobs = make_jobs(load_study(str(file)), StudyFolder(tmp_path))
     command = next(job.command for job in jobs if job.kind == "evaluate")
     assert command[command.index("--videos") + 1] == "2"
     file.write_text(file.read_text().replace("2", "-1"))

@@ -33,7 +33,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
 from holdfast.core.outside import read_json
-from holdfast.core.processes import end_with_parent
+from holdfast.core.processes import end_with_parent, lasting_imports
+from holdfast.data.lerobot.writer import import_lerobot
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
 _since: Any = None  # in a worker process: shared counts of demonstrations kept and dropped, by task
@@ -194,6 +195,8 @@ def _enter(since: Any) -> None:
     global _since
     _since = since
     end_with_parent()
+    with lasting_imports():
+        import_lerobot()
 
 
 def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> None:

@@ -124,6 +124,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def _open(order: RecordingOrder, folder: Path) -> Any:
     arena = arenas.load(order.arena)
+    small = min(order.height, order.width) < _SMALL
     return dataset_writer(
         folder,
         fps=arena.rate,
@@ -133,7 +134,8 @@ def _open(order: RecordingOrder, folder: Path) -> Any:
         height=order.height,
         width=order.width,
         robot=arena.embodiment.name if arena.embodiment else arena.name,
-        full_colour=min(order.height, order.width) < _SMALL,
+        full_colour=small,
+        inline=small,
     )
 
 

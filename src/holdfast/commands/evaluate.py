@@ -1,23 +1,23 @@
-"""`holdfast evaluate RUN`: run trials of every task after every stage, and print the matrix of scores."""
+"""`holdfast evaluate RUN ...`: run trials of every task after every stage, and print the matrix of scores."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from holdfast.commands.metrics import print_metrics
+from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Matrix
 from holdfast.metrics import summarize
 
 if TYPE_CHECKING:
-    from holdfast.evaluate.cells import Cell
-    from holdfast.evaluate.engine import Choice
+    from holdfast.evaluate.engine import Choice, Evaluation
     from holdfast.runs.run import Run
-    from holdfast.runs.trials import Trials
 
 _HELP = """\
 Run trials of every task that a run has seen, after every stage, in an arena, usually the twin: N trials per cell, the
@@ -25,6 +25,7 @@ same layouts for every checkpoint. Each trial is written to RUN/trials.sqlite as
 scores and AS, BWT and FWT are printed. Killed? Run the same command again: finished trials are kept, and the rest gives
 the same trials as without the interruption. A later --trials 50 adds 30 to the 20 that are there. The method joint has
 one stage; with finetune each stage is tried on its own task only. Tasks that the arena does not have are left out.
+Several runs share the processes, so that none waits.
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
@@ -35,6 +36,7 @@ must not have been trained on: a cheap signal of forgetting without trials, in R
 _EXAMPLES = """\
 examples:
   holdfast evaluate runs/single_arm-er
+  holdfast evaluate runs/single_arm-sequential runs/single_arm-er --trials 50
   holdfast evaluate runs/single_arm-er --trials 50 --width 20 --videos 1
   holdfast evaluate runs/single_arm-er --stages 5 --tasks stack_bowls hang_cup --unseen
   holdfast evaluate runs/single_arm-er --baseline runs/single_arm-finetune
@@ -45,26 +47,35 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
-    from holdfast.evaluate.engine import Choice, matrix, plan, untried
+    from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, untried
     from holdfast.runs.run import read_run
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
-    run = read_run(args.run)
+    runs = [read_run(folder) for folder in args.runs]
+    if len({run.path.resolve() for run in runs}) < len(runs):
+        raise HoldfastError(f"A run is given twice: {', '.join(map(str, args.runs))}. Name each once.")
     baseline = read_run(args.baseline) if args.baseline else None
-    own = ("run", "baseline", "heldout", "device")
+    own = ("runs", "baseline", "heldout", "device")
     choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
-    if len(run.stages) < run.planned:
-        console.print(f"{len(run.stages)} of {run.planned} stages are finished.")
-    if choice.trials and not choice.tasks and (missing := untried(run, choice)):
-        console.print(f"Left out: {', '.join(missing)}. The arena {choice.arena!r} does not have them.")
-    if args.heldout:
-        _heldout(run, args.heldout, choice, console)
-    with Trials(run.trials) as trials:
-        cells = plan(run, choice, trials)
-        _measure(run, choice, cells, trials, console)
-        found = matrix(run, trials, baseline)
-    show(run, found, console)
+    for run in runs:
+        if len(run.stages) < run.planned:
+            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
+        if choice.trials and not choice.tasks and (missing := untried(run, choice)):
+            console.print(f"Left out: {', '.join(missing)}. The arena {choice.arena!r} does not have them.")
+        if args.heldout:
+            _heldout(run, args.heldout, choice, console)
+    with ExitStack() as files:
+        evaluations = []
+        for run in runs:
+            trials = files.enter_context(Trials(run.trials))
+            evaluations.append(Evaluation(run, plan(run, choice, trials), trials))
+        _measure(evaluations, choice, console)
+        found = [matrix(of.run, of.trials, baseline) for of in evaluations]
+    for run, scores in zip(runs, found, strict=True):
+        if len(runs) > 1:
+            console.rule(str(run.path), align="left")
+        show(run, scores, console)
     return 0
 
 
@@ -84,18 +95,22 @@ def show(run: Run, matrix: Matrix, console: Console) -> None:
         console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
 
 
-def _measure(run: Run, choice: Choice, cells: list[Cell], trials: Trials, console: Console) -> None:
+def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) -> None:
     from holdfast.evaluate.engine import measure
 
+    for of in evaluations:
+        left = sum(cell.remaining for cell in of.cells)
+        if of.cells:
+            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
+    cells = [cell for of in evaluations for cell in of.cells]
     if not cells:
         return
-    left = sum(cell.remaining for cell in cells)
-    console.print(f"{len(cells)} cells, {left} trials to run, into {run.trials}", soft_wrap=True)
     with progress_bar(console) as progress:
-        bar = progress.add_task("trials", total=left, note="starting")
-        for done, cell in enumerate(measure(run, choice, cells, trials), 1):
+        bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
+        for done, (of, cell) in enumerate(measure(evaluations, choice), 1):
             mean = sum(cell.scores) / len(cell.scores)
             said = f"{cell.task} after stage {cell.stage.number}: {mean:.1f} over {len(cell.scores)} trials"
+            said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells), note=said)
             if cell.settled:
                 progress.console.print(said)
@@ -127,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("run", type=Path, metavar="RUN", help="folder that `holdfast train` wrote")
+    add("runs", type=Path, nargs="+", metavar="RUN", help="folder that `holdfast train` wrote")
     add("--trials", type=int, default=20, help="trials per cell (20); 0 runs none")
     add("--first-seed", type=int, default=0, help="seed of the first layout; later ones count up (0)")
     add("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")

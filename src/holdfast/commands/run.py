@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -20,7 +23,7 @@ from rich.text import Text
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.recipes import RECIPES, SEEDS
 from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
-from holdfast.recipes.recipe import Command, Recipe
+from holdfast.recipes.recipe import Chain, Command, Recipe
 
 _HELP = """\
 Run a named experiment: record (if needed), train, evaluate, report. It runs ordinary holdfast commands, printed as they
@@ -70,13 +73,14 @@ def main(argv: list[str]) -> int:
     recipe, ranks = _on_gpus(recipe, args, console)
     phases = recipe.phases(os.cpu_count() or 1)
     if args.dry_run:
-        for phase in phases:
-            for command in phase:
-                print(_shown(command, ranks))
+        for command in (command for phase in phases for chain in phase for command in chain):
+            print(_shown(command, ranks))
         return 0
     started = time.monotonic()
     for phase in phases:
         carry_out(phase, output / "logs", console, ranks)
+    for folder in recipe.shared:
+        shutil.rmtree(folder, ignore_errors=True)
     finish(recipe, time.monotonic() - started, console)
     return 0
 
@@ -133,12 +137,17 @@ def _on_gpus(recipe: Recipe, args: argparse.Namespace, console: Console) -> tupl
 
 @dataclass
 class Job:
-    """A running command and its log file."""
+    """A chain of commands, of which the first is running, and the log of that one."""
 
-    command: Command
+    chain: Chain
     ranks: int
     log: Path
     process: subprocess.Popen[bytes]
+
+    @property
+    def command(self) -> Command:
+        """The command that is running."""
+        return self.chain[0]
 
     @property
     def state(self) -> str:
@@ -147,45 +156,60 @@ class Job:
         return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
 
 
-def carry_out(phase: list[Command], logs: Path, console: Console, ranks: int = 1) -> None:
-    """Run the commands of one phase in parallel; the first failure stops the others and is shown.
+def carry_out(phase: list[Chain], logs: Path, console: Console, ranks: int = 1) -> None:
+    """Run the chains of one phase in parallel; the first failure stops the others and is shown.
 
     Trainings run on `ranks` GPUs each.
     """
     logs.mkdir(parents=True, exist_ok=True)
-    for command in phase:
-        console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
-    with _started(phase, logs, ranks) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
-        began = time.monotonic()
-        while any(job.process.poll() is None for job in jobs):
+    began = time.monotonic()
+    start = partial(_start, chains=len(phase), logs=logs, console=console, ranks=ranks)
+
+    def over(number: int) -> bool:
+        """Whether a chain is done; starts its next command when one is."""
+        job = jobs[number]
+        code = job.process.poll()
+        if code:
+            raise HoldfastError(_failure(job))
+        if code == 0 and len(job.chain) > 1:
+            jobs[number] = start(job.chain[1:], number)
+            return False
+        return code == 0
+
+    with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
+        while [number for number in range(len(jobs)) if not over(number)]:
             time.sleep(0.2)
             clock = Text(f"{time.monotonic() - began:.0f} s")
             live.update(Group(clock, *(Text(f"  {job.command[0]}: {job.state}", overflow="ellipsis") for job in jobs)))
-            for job in jobs:
-                if job.process.poll():
-                    raise HoldfastError(_failure(job))
     console.print(f"  {time.monotonic() - began:.0f} s")
 
 
 @contextmanager
-def _started(phase: list[Command], logs: Path, ranks: int) -> Iterator[list[Job]]:
-    jobs = []
-    # Share the cores: on shared cores two torch threads can be slower than one.
-    threads = str(max(1, (os.cpu_count() or 1) // (2 * len(phase) * ranks)))
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
+def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator[list[Job]]:
+    jobs: list[Job] = []
     try:
-        for number, command in enumerate(phase, 1):
-            log = logs / f"{command[0]}-{_run_name(command) or number}.log"
-            launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
-            with log.open("wb") as file:
-                process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
-            jobs.append(Job(command, ranks, log, process))
+        for number, chain in enumerate(phase):
+            jobs.append(start(chain, number))
         yield jobs
     finally:
         for job in jobs:
             job.process.terminate()
         for job in jobs:
             job.process.wait()
+
+
+def _start(chain: Chain, number: int, chains: int, logs: Path, console: Console, ranks: int) -> Job:
+    """Start the first command of a chain."""
+    command = chain[0]
+    console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
+    # Share the cores: on shared cores two torch threads can be slower than one.
+    threads = str(max(1, (os.cpu_count() or 1) // (2 * chains * ranks)))
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
+    log = logs / f"{command[0]}-{_run_name(command) or number + 1}.log"
+    launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
+    with log.open("wb") as file:
+        process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
+    return Job(chain, ranks, log, process)
 
 
 def _failure(job: Job) -> str:
@@ -221,9 +245,10 @@ def _base(output: Path, dry_run: bool, console: Console) -> int:
 
 
 def _run_name(command: Command) -> str:
-    """The name of the run that a command trains, or nothing."""
+    """The name of the run that a command trains or evaluates, or nothing."""
     outputs = [flag.partition("=")[2] for flag in command if flag.startswith("--output=")]
-    return Path(outputs[0]).name if outputs else ""
+    runs = [] if command[0] != "evaluate" else list(takewhile(lambda word: not word.startswith("--"), command[1:]))
+    return "-".join(Path(folder).name for folder in (*outputs, *runs))
 
 
 def _torchrun(command: Command, ranks: int) -> Command:

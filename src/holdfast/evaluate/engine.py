@@ -1,9 +1,10 @@
-"""How a run is evaluated: every task it has seen, after every stage, on the same layouts."""
+"""How runs are evaluated: every task they have seen, after every stage, on the same layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from holdfast import arenas
 from holdfast.arenas.arena import Arena
@@ -52,6 +53,15 @@ class Choice:
                 raise unknown(flag, value, valid)
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """One run that is evaluated: the cells to measure, and the file of its trials."""
+
+    run: Run
+    cells: list[Cell]
+    trials: Trials
+
+
 def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     """The cells to measure, with their trials from earlier evaluations."""
     _check_names(run, choice)
@@ -89,16 +99,17 @@ def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
     return stage.name == task or stage.number == run.planned
 
 
-def measure(run: Run, choice: Choice, cells: Sequence[Cell], trials: Trials) -> Iterator[Cell]:
-    """Run the remaining trials; yields a cell each time one of its trials was written."""
-    by_name = {(cell.stage.number, cell.task): cell for cell in cells}
-    if all(cell.settled for cell in cells):
+def measure(evaluations: Sequence[Evaluation], choice: Choice) -> Iterator[tuple[Evaluation, Cell]]:
+    """Run the remaining trials of all runs; yields a run and a cell each time one of its trials was written."""
+    by_name = {(of.run.path, cell.stage.number, cell.task): (of, cell) for of in evaluations for cell in of.cells}
+    if all(cell.settled for _, cell in by_name.values()):
         return
-    for trial in _workers(run, choice)(_orders(run, choice, cells)):
-        cell = by_name[trial.stage, trial.task]
+    orders = chain.from_iterable(_orders(of.run, choice, of.cells) for of in evaluations)
+    for order, trial in _workers([of.run for of in evaluations], choice)(orders):
+        of, cell = by_name[order.run, order.stage, order.task.name]
         for due in cell.add(trial):
-            trials.add(due)
-            yield cell
+            of.trials.add(due)
+            yield of, cell
 
 
 def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
@@ -141,9 +152,11 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
             )
 
 
-def _workers(run: Run, choice: Choice) -> Workers:
+def _workers(runs: Sequence[Run], choice: Choice) -> Workers:
     setup = Setup(choice.device, choice.horizon, choice.arena)
-    return on_ray(setup) if choice.workers == "ray" else local(setup, run.stages[0].checkpoint.folder, choice.processes)
+    if choice.workers == "ray":
+        return on_ray(setup)
+    return local(setup, [run.stages[0].checkpoint.folder for run in runs], choice.processes)
 
 
 def _check_names(run: Run, choice: Choice) -> None:

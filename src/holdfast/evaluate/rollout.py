@@ -1,4 +1,4 @@
-"""Trials in an arena: several environments, and one policy that answers all of them in one batch.
+"""Trials in an arena: several environments, and policies that answer all of their own in one batch.
 
 Every trial is a function of its order, the policy's weights and the kind of device. Layout and noise come from the
 seed, and a batch has the same number of rows however many environments there are (`policies/pilot.py`).
@@ -201,37 +201,50 @@ def _serve(pipe: Connection, arena: str) -> None:
 
 
 def play[L: Lane](
-    pilot: Pilot, lanes: Iterable[L], orders: Iterator[TrialOrder], ready: Callable[[Iterable[L]], list[L]] = list
-) -> Iterator[Trial]:
-    """Run orders of one checkpoint on all lanes, and yield every trial as it ends.
+    load: Callable[[Path], Pilot],
+    lanes: Iterable[L],
+    orders: Iterator[TrialOrder],
+    ready: Callable[[Iterable[L]], list[L]] = list,
+) -> Iterator[tuple[TrialOrder, Trial]]:
+    """Run orders on all lanes, and yield every trial as it ends.
 
-    A lane whose trial is over takes the next order at once. Orders are drawn only then.
+    A lane whose trial is over takes the next order at once, be it of another checkpoint. Orders are drawn only then.
 
     Args:
-        pilot: The policy of the checkpoint.
+        load: Loads the policy of a checkpoint, which is kept while a lane needs it.
         lanes: Where trials are run.
         orders: What to run.
         ready: Chooses the busy lanes to answer now, in one batch; lanes in this process are always ready.
     """
-    needs = PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.answer_steps)
+    pilots: dict[Path, Pilot] = {}
     free = list(lanes)
     busy: dict[L, tuple[TrialOrder, int]] = {}  # and how many questions it has asked
     while True:
         while free and (order := next(orders, None)) is not None:
+            if order.checkpoint not in pilots:
+                pilots[order.checkpoint] = load(order.checkpoint)
             lane = free.pop(0)
-            lane.begin(order, needs)
+            lane.begin(order, _needs(pilots[order.checkpoint]))
             busy[lane] = order, 0
         if not busy:
             return
-        questions: dict[L, Question] = {}
+        needed = {order.checkpoint for order, _ in busy.values()}
+        pilots = {checkpoint: pilot for checkpoint, pilot in pilots.items() if checkpoint in needed}
+        questions: dict[Path, dict[L, Question]] = {}
         for lane in ready(busy):
             (order, number), found = busy[lane], lane.result()
             if isinstance(found, Trial):
                 del busy[lane]
                 free.append(lane)
-                yield found
+                yield order, found
             else:
-                questions[lane] = Question(order.task, found.state, found.images, order.seed, number)
+                asked = Question(order.task, found.state, found.images, order.seed, number)
+                questions.setdefault(order.checkpoint, {})[lane] = asked
                 busy[lane] = order, number + 1
-        for lane, actions in zip(questions, pilot.answer(list(questions.values())), strict=True):
-            lane.go(actions)
+        for checkpoint, asking in questions.items():
+            for lane, actions in zip(asking, pilots[checkpoint].answer(list(asking.values())), strict=True):
+                lane.go(actions)
+
+
+def _needs(pilot: Pilot) -> PolicyNeeds:
+    return PolicyNeeds(pilot.size, tuple(pilot.cameras), pilot.answer_steps)

@@ -1,13 +1,13 @@
 """Where trials run: processes on a CPU, one policy with many environments on a GPU, or a Ray cluster.
 
-On a CPU every process has a policy of its own and a few environments, so no process waits for another. A GPU has one
-policy, and environments in processes of their own. All draw orders from an iterator only when they can start on them,
-so orders that turn out to be unnecessary are never started. The choice affects only the time.
+On a CPU every process has a policy of its own and a few environments, so no process waits for another. A GPU has the
+policies, and environments in processes of their own, which serve all checkpoints of all runs: one that is done with a
+checkpoint goes on with the next. All draw orders from an iterator only when they can start on them, so orders that turn
+out to be unnecessary are never started. The choice affects only the time.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
-from holdfast.core.processes import end_with_parent
+from holdfast.core.processes import end_with_parent, lasting_imports
 from holdfast.core.records import Trial
 from holdfast.evaluate.rollout import DIED, LocalLane, RemoteLane, TrialOrder, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
 
 SHARE = 2 * CPU_ROWS  # trials a process takes at a time: a lane whose trial ends early has another to run
+LARGE = 2**30  # bytes of weights above which a GPU has one policy at a time
 
-type Workers = Callable[[Iterator[TrialOrder]], Iterator[Trial]]
+type Done = tuple[TrialOrder, Trial]
+type Workers = Callable[[Iterator[TrialOrder]], Iterator[Done]]
 
 
 @dataclass(frozen=True)
@@ -44,29 +46,32 @@ class Setup:
     arena: str = "twin"
 
 
-def local(setup: Setup, checkpoint: Path, processes: int | None) -> Workers:
-    """Run trials on this machine, by default with one process per core, or two per core with a GPU."""
-    config = Checkpoint(checkpoint).policy_config
+def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None) -> Workers:
+    """Run trials on this machine, by default with one process per core, or two per core with a GPU.
+
+    `checkpoints` are one of each run.
+    """
+    remembers = any(Checkpoint(folder).policy_config.get("n_obs_steps", 1) > 1 for folder in checkpoints)
     cores = os.cpu_count() or 1
-    if setup.device == "cpu" or config.get("n_obs_steps", 1) > 1:
+    if setup.device == "cpu" or remembers:
         return lambda orders: _pooled(setup, orders, processes or cores)
     # More environments than cores: half of them wait for the GPU at any time.
     return lambda orders: _batched(setup, orders, processes or 2 * cores)
 
 
-def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Trial]:
+def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Done]:
     """Run orders of one checkpoint in this process, which keeps the policy and open tasks for the next call."""
     pilot = _pilot(setup, orders[0].checkpoint)
-    return list(play(pilot, _lanes(setup.arena, pilot.rows), iter(orders)))
+    return list(play(lambda checkpoint: pilot, _lanes(setup.arena, pilot.rows), iter(orders)))
 
 
-def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
+def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Done]:
     with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_worker) as pool:
 
-        def submit(share: Sequence[TrialOrder]) -> Future[list[Trial]]:
+        def submit(share: Sequence[TrialOrder]) -> Future[list[Done]]:
             return pool.submit(run_share, setup, share)
 
-        def first(pending: list[Future[list[Trial]]]) -> list[Future[list[Trial]]]:
+        def first(pending: list[Future[list[Done]]]) -> list[Future[list[Done]]]:
             return list(wait(pending, return_when=FIRST_COMPLETED).done)
 
         try:
@@ -77,11 +82,11 @@ def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Itera
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Trial]:
+def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Done]:
     lanes = [RemoteLane(setup.arena) for _ in range(min(processes, GPU_ROWS))]
     try:
-        for checkpoint, its in groupby(orders, lambda order: order.checkpoint):
-            yield from play(_pilot(setup, checkpoint), lanes, its, RemoteLane.ready)
+        for _, its in groupby(orders, lambda order: order.checkpoint if _is_large(order.checkpoint) else None):
+            yield from play(partial(_pilot, setup), lanes, its, RemoteLane.ready)
     finally:
         for lane in lanes:
             lane.close()
@@ -108,8 +113,8 @@ def _mapped[H](
     slots: int,
     submit: Callable[[Sequence[TrialOrder]], H],
     first: Callable[[list[H]], list[H]],
-    result: Callable[[H], list[Trial]],
-) -> Iterator[Trial]:
+    result: Callable[[H], list[Done]],
+) -> Iterator[Done]:
     """Keep every slot busy with one share of the orders, and no more: later ones may turn out to be unnecessary."""
     shares = _shares(orders, slots)
     pending = [submit(share) for share in islice(shares, slots)]
@@ -121,22 +126,25 @@ def _mapped[H](
 
 
 def _shares(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
-    """Shares of the orders, each of one checkpoint."""
-    for _, its in groupby(orders, lambda order: order.checkpoint):
-        yield from _split(its, slots)
-
-
-def _split(orders: Iterator[TrialOrder], slots: int) -> Iterator[list[TrialOrder]]:
-    """Shares of one checkpoint. The last is split among the slots so that they end together; reads one order ahead."""
-    share = list(islice(orders, SHARE))
-    while share:
-        after = list(islice(orders, 1))
-        parts = 1 if after else min(slots, len(share))
+    """Shares of one checkpoint each. The last is split among the slots so that they end together; reads one ahead."""
+    ahead = next(orders, None)
+    while ahead is not None:
+        share = [ahead]
+        while (ahead := next(orders, None)) is not None and len(share) < SHARE:
+            if ahead.checkpoint != share[0].checkpoint:
+                break
+            share.append(ahead)
+        parts = 1 if ahead is not None else min(slots, len(share))
         yield from (share[part::parts] for part in range(parts))
-        share = after + list(islice(orders, SHARE - 1))
 
 
-@lru_cache(maxsize=1)  # one stage is run at a time
+@lru_cache(maxsize=256)
+def _is_large(checkpoint: Path) -> bool:
+    weights = Checkpoint(checkpoint).policy.glob("*.safetensors")
+    return sum(file.stat().st_size for file in weights) > LARGE
+
+
+@lru_cache(maxsize=1)  # a process of its own runs one stage at a time
 def _pilot(setup: Setup, checkpoint: Path) -> Pilot:
     from holdfast.policies.pilot import Pilot
 
@@ -150,12 +158,8 @@ def _lanes(arena: str, number: int) -> list[LocalLane]:
 
 def _begin_worker() -> None:
     end_with_parent()
-    # LeRobot's import creates hundreds of thousands of lasting objects. Garbage collection would add a sixth.
-    gc.disable()
-    import torch
+    with lasting_imports():
+        import torch
 
-    import holdfast.policies.pilot  # noqa: F401
-
-    gc.freeze()
-    gc.enable()
+        import holdfast.policies.pilot  # noqa: F401
     torch.set_num_threads(1)  # processes share the cores, and more threads would change the order of sums

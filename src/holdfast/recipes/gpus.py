@@ -14,11 +14,10 @@ from rich.table import Table
 
 from holdfast import catalog
 from holdfast.core.errors import require
-from holdfast.recipes.recipe import Recipe
+from holdfast.recipes.recipe import Recipe, steps_of
 from holdfast.train.config import Parallel, TrainConfig
 from holdfast.train.distributed.micro_batches import deal
 from holdfast.train.memory import GIB, Load, training_memory, usable
-from holdfast.train.plan import stages_of
 
 MOST = 64  # GPUs that are suggested at most
 PARALLEL: dict[Parallel, str] = {"ddp": "", "fsdp": " --parallel fsdp"}  # and the flag for it
@@ -99,7 +98,7 @@ def table(recipe: Recipe, machines: Sequence[Gpus]) -> Table:
         out.add_column(heading, justify="right")
     total = 0
     for config in recipe.train:
-        steps = sum(stage.steps for stage in stages_of(config, catalog.load_stream(config.stream, config.data_root)))
+        steps = steps_of(config)
         total += steps
         parts = ", ".join(name for name, part in recipe.parts.items() if config in part)
         cells = (_cell(memory(config, gpus.count), gpus) for gpus in machines)

@@ -11,10 +11,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast import catalog
 from holdfast.core.errors import unknown
 from holdfast.train.config import TrainConfig
+from holdfast.train.plan import stages_of
 
 type Command = tuple[str, ...]
+type Chain = tuple[Command, ...]  # commands that run one after another
 # The trainings that each named part of an experiment compares; parts may share some.
 type Parts = dict[str, tuple[TrainConfig, ...]]
 
@@ -39,9 +42,10 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Record, train one run per config, evaluate each, report on all.
+    """Record, train one run per config, evaluate all, report on all.
 
-    Trainings run side by side, unless each `fills_gpu`.
+    Trainings run side by side, unless each `fills_gpu`. On a CPU a run is evaluated as soon as it is trained, while a
+    longer training goes on; on a GPU, trials beside a training would slow it down more than they gain.
     """
 
     name: str
@@ -69,17 +73,30 @@ class Recipe:
         """The folders of the runs."""
         return tuple(Path(config.folder) for config in self.train)
 
-    def phases(self, cores: int) -> list[list[Command]]:
-        """The commands in order; those of one phase run in parallel and share the cores."""
-        phases: list[list[Command]] = []
+    @property
+    def shared(self) -> tuple[Path, ...]:
+        """The folders through which trainings share stages; of no use when all are trained."""
+        return tuple({Path(config.share) for config in self.train if config.share})
+
+    def phases(self, cores: int) -> list[list[Chain]]:
+        """The commands in order; the chains of one phase run in parallel and share the cores."""
+        phases: list[list[Chain]] = []
         if self.record:
-            phases.append([self._recording(cores)])
-        trainings: list[Command] = [("train", *flags(config)) for config in self.train]
+            phases.append([(self._recording(cores),)])
+        trainings = [self._training(config, cores) for config in self.train]
         phases += [[training] for training in trainings] if self.fills_gpu else [trainings]
         if self.evaluate:
-            phases.append([self._evaluation(run, max(1, cores // len(self.runs))) for run in self.runs])
-            phases.append([("report", *map(str, self.runs))])
+            phases.append([(self._evaluation(self.runs),)])
+            phases.append([(("report", *map(str, self.runs)),)])
         return phases
+
+    def _training(self, config: TrainConfig, cores: int) -> Chain:
+        training: Command = ("train", *flags(config))
+        longest = max(self.train, key=steps_of)
+        if self.evaluate and config.device == "cpu" and config is not longest:
+            processes = str(max(1, cores // len(self.train)))
+            return training, (*self._evaluation((Path(config.folder),)), "--processes", processes)
+        return (training,)
 
     def _recording(self, processes: int) -> Command:
         assert self.record
@@ -89,13 +106,18 @@ class Recipe:
             *("--seed", str(record.seed), "--output", str(self.data), "--processes", str(processes)),
         )
 
-    def _evaluation(self, run: Path, processes: int) -> Command:
+    def _evaluation(self, runs: Sequence[Path]) -> Command:
         assert self.evaluate
         trials = self.evaluate
         return (
-            *("evaluate", str(run), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
-            *("--videos", str(trials.videos), "--processes", str(processes)),
+            *("evaluate", *map(str, runs), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
+            *("--videos", str(trials.videos)),
         )
+
+
+def steps_of(config: TrainConfig) -> int:
+    """Steps of a training in all."""
+    return sum(stage.steps for stage in stages_of(config, catalog.load_stream(config.stream, config.data_root)))
 
 
 def flags(config: TrainConfig) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ def _twin(stream: str, output: Path, seed: int, replay: ReplayConfig) -> Recipe:
             data_root=str(data),
             method=method,
             output=str(output / method),
+            share=str(output / "shared"),  # the first stage is the same without and with replay
             policy=PolicyChoice(path="nano-base", options={"image_size": str(SIZE)}),
             steps=800,
             batch_size=128,

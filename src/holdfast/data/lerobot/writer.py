@@ -27,15 +27,15 @@ def dataset_writer(
     width: int,
     robot: str,
     full_colour: bool = False,
+    inline: bool = False,
     state_names: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     """Open a new dataset for `add_frame` and `save_episode`; it is finalized on exit, without which it cannot be read.
 
     `names` are those of the action, and of the state unless `state_names` is given. With `full_colour` chroma is not
     subsampled: in small images of colourful things that is worth 6 dB at any bit rate. Not every browser plays such
-    videos; LeRobot reads them.
+    videos; LeRobot reads them. With `inline` frames are encoded by the thread that adds them: less work, but it waits.
     """
-    from lerobot.configs.video import RGBEncoderConfig
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     _quiet()
@@ -48,24 +48,35 @@ def dataset_writer(
         robot_type=robot,
         features=numbers | {IMAGES + c: dict(pixels) for c in cameras},
         # Encoding while recording is five times as fast as writing images first. A full queue drops frames
-        # with only a warning, so it is longer than any episode. The codec is explicit: `auto` guesses one.
-        # With B-frames or mbtree x264 reads uninitialized memory: the same images would not give the same bits.
+        # with only a warning, so it is longer than any episode.
         streaming_encoding=True,
         encoder_queue_maxsize=10_000,
-        rgb_encoder=RGBEncoderConfig(
-            vcodec="h264",
-            pix_fmt="yuv444p",
-            crf=18,
-            preset="veryfast",
-            extra_options={"x264-params": "bframes=0:mbtree=0"},
-        )
-        if full_colour
-        else RGBEncoderConfig(vcodec="libsvtav1"),
+        rgb_encoder=_codec(full_colour),
     )
+    if inline:
+        from holdfast.data.lerobot.inline_encoder import InlineEncoder
+
+        dataset.writer._streaming_encoder = InlineEncoder(fps, dataset.writer._rgb_encoder)
     try:
         yield dataset
     finally:
         dataset.finalize()
+
+
+def import_lerobot() -> None:
+    """Import what writing needs, which takes seconds, now rather than with the first dataset."""
+    import lerobot.datasets.lerobot_dataset  # noqa: F401
+
+
+def _codec(full_colour: bool) -> Any:
+    """LeRobot's config of the codec. It is explicit: `auto` guesses one."""
+    from lerobot.configs.video import RGBEncoderConfig
+
+    if not full_colour:
+        return RGBEncoderConfig(vcodec="libsvtav1")
+    # With B-frames or mbtree x264 reads uninitialized memory: the same images would not give the same bits.
+    options = {"x264-params": "bframes=0:mbtree=0"}
+    return RGBEncoderConfig(vcodec="h264", pix_fmt="yuv444p", crf=18, preset="veryfast", extra_options=options)
 
 
 def _numbers(names: Sequence[str]) -> dict[str, Any]:
@@ -77,7 +88,7 @@ def _quiet() -> None:
     """Silence the libraries, and skip work that is not needed."""
     import av
     import datasets
-    from lerobot.datasets import compute_stats
+    from lerobot.datasets import compute_stats, dataset_writer
 
     os.environ.setdefault("SVT_LOG", "1")  # errors only
     av.logging.set_level(av.logging.PANIC)
@@ -95,6 +106,15 @@ def _quiet() -> None:
                 super().update(values)
 
     compute_stats.RunningQuantileStats = EveryEighth
+    # To embed images, LeRobot copies every row of an episode on its own; a table without images comes out the same.
+    embed = dataset_writer.embed_images
+    dataset_writer.embed_images = lambda rows: embed(rows) if _has_images(rows) else rows
+
+
+def _has_images(rows: Any) -> bool:
+    import datasets
+
+    return any(isinstance(feature, datasets.Image) for feature in rows.features.values())
 
 
 def frame(task: str, state: np.ndarray, action: np.ndarray, images: dict[str, np.ndarray]) -> dict[str, Any]:
