@@ -3,8 +3,7 @@
 import json
 
 import pytest
-import torch
-from method_runs import arguments, same, train, weights
+from method_runs import arguments, same, train
 from toys import stream_of
 
 from holdfast.cli import main
@@ -12,6 +11,7 @@ from holdfast.core.json_records import read_content
 from holdfast.methods.er import ExperienceReplay
 from holdfast.methods.joint import Joint
 from holdfast.methods.joint_cumulative import JointCumulative
+from holdfast.train import engine
 
 
 def test_its_last_stage_has_the_steps_of_joint_and_tasks_have_equal_shares():
@@ -25,7 +25,14 @@ def test_its_last_stage_has_the_steps_of_joint_and_tasks_have_equal_shares():
     assert [1 - stage.frequency for stage in found] == pytest.approx([1, 1 / 2, 1 / 3])
 
 
-def test_every_stage_starts_at_the_base_with_the_buffer_and_the_spaces_of_the_stage_before(toy):
+def test_every_stage_starts_at_the_base_with_the_buffer_and_the_spaces_of_the_stage_before(toy, monkeypatch):
+    started, take = [], engine.take_steps
+
+    def noted(setting, stage, ready):
+        started.append({name: weight.detach().clone() for name, weight in ready.adapter.policy.named_parameters()})
+        take(setting, stage, ready)
+
+    monkeypatch.setattr(engine, "take_steps", noted)
     flags = ("--method=joint-cumulative", "--tasks=[reach, lift, sweep]", "--batch_size=6", "--log.every=1")
     run = train(toy, "run", *flags, "--steps=2")
     er = train(toy, "er", *flags[1:], "--method=er", "--steps=2")
@@ -36,13 +43,7 @@ def test_every_stage_starts_at_the_base_with_the_buffer_and_the_spaces_of_the_st
         for file in ("buffer.json", "normalization.json", "schema.json"):
             assert read_content(ours / file) == read_content(theirs / file)
 
-    base = train(toy, "base", "--tasks=[reach]", "--steps=1", "--optim.lr=1e-12", "--optim.ema=0")
-    still = train(toy, "still", *flags, "--steps=1", "--optim.lr=1e-12", "--optim.ema=0")
-    for stage in ("01-reach", "02-lift", "03-sweep"):
-        found = weights(still, stage)
-        for name, value in weights(base, "01-reach").items():
-            torch.testing.assert_close(found[name], value, atol=1e-9, rtol=0)
-    assert not same(weights(run, "02-lift"), weights(run, "01-reach"))
+    assert [same(start, started[0]) for start in started] == [True, True, True, True, False, False]  # er goes on
 
 
 def test_its_data_are_needed_as_er_needs_them(toy, capsys):

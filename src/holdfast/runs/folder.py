@@ -39,7 +39,7 @@ class RunFolder:
         """
         settle_settings(self.paths.settings, config, tasks)
         settle_embodiment(self.paths.embodiment, embodiment)
-        settle_method(self.paths, config["method"])
+        settle_method(self.paths, config.get("method", ""))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
