@@ -18,7 +18,7 @@ METHODS = {
     "merge": (
         ("--replay.store=copy", "--method.parts=2"),
         KEPT,  # the fingerprint of a copy in buffer.json differs from run to run
-        [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.engine", "copy_kept", 1)],
+        [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.keep", "copy_kept", 1)],
     ),
     "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
 }

@@ -141,7 +141,7 @@ def test_a_study_can_name_it(toy, mine):
     )
     study = load_study(str(toy / "study.toml"))
     assert [run.name for run in study.runs()] == ["er-1", "my_methods.py_Mine-1"]
-    jobs = make_jobs(study, StudyFolder(toy / "out"), 1)
+    jobs = make_jobs(study, StudyFolder(toy / "out"))
     assert mine in jobs[1].command
     assert main(["study", "plan", str(toy / "study.toml")]) == 0
     (toy / "my_methods.py").write_text("x = (")
