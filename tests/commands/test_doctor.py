@@ -74,6 +74,16 @@ def test_json_holds_summaries_and_findings(ward, capsys):
     ]
 
 
+def test_json_has_no_numbers_that_json_does_not_know(ward, tmp_path, capsys):
+    shutil.copytree(ward / "reach", tmp_path / "reach")
+    info = json.loads((tmp_path / "reach/meta/info.json").read_text())
+    (tmp_path / "reach/meta/info.json").write_text(json.dumps(info | {"fps": 1e-320}))
+    assert main([str(tmp_path / "reach"), "--json", "--fast"]) == 1
+    result = json.loads(capsys.readouterr().out, parse_constant=lambda word: pytest.fail(word))
+    assert result["datasets"][0]["minutes"] is None
+    assert result["findings"]
+
+
 def test_catalog_stream_is_found_under_data_root(tmp_path, capsys):
     assert main(["single_arm", f"--data_root={tmp_path}", "--json"]) == 1
     findings = json.loads(capsys.readouterr().out)["findings"]

@@ -1,4 +1,4 @@
-"""Tickets: nobody can compute one, and sheets of files without a secret keep theirs."""
+"""Tickets: nobody can compute one, and sheets of files without a secret are found by new ones."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def test_a_ticket_cannot_be_computed(tmp_path, open_runs):
                 file.execute(statement)
 
 
-def test_sheets_of_the_first_form_keep_their_tickets(tmp_path, open_runs):
+def test_sheets_of_the_first_form_are_found_by_tickets_that_cannot_be_computed(tmp_path, open_runs):
     folder = make_run(tmp_path / "er", 1, tasks=TASKS)
     open_runs(folder).close()
     make_first_form(folder)
@@ -52,10 +52,17 @@ def test_sheets_of_the_first_form_keep_their_tickets(tmp_path, open_runs):
     with sqlite3.connect(folder / "scoring.sqlite") as file:
         row = ("a" * 32, ticket, "Ada", "milestone", '{"name": "reached", "on": true}', 1.8e9)
         file.execute('INSERT INTO events (key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?)', row)
-    attempt = score(open_runs(folder), "Ada", reached=("lifted",))
-    assert attempt.ticket == ticket
-    assert [trial.score for trial in trials(folder)] == [50.0]
-    tell(open_runs(folder), "Ada", attempt, "withdraw")
+    before = open_runs(folder, target=2)
+    assert not {attempt.ticket for attempt in before.attempts} & guesses(folder)
+    attempt = score(before, "Ada", reached=("lifted",))
+    assert [trial.score for trial in trials(folder)] == [50.0], "what was ticked before counts"
+    after = open_runs(folder, target=2)
+    assert {attempt.ticket for attempt in after.attempts} == {attempt.ticket for attempt in before.attempts}
+    tell(after, "Ada", attempt, "withdraw")
+    with sqlite3.connect(folder / "scoring.sqlite") as file:
+        tickets = [row[0] for row in file.execute("SELECT ticket FROM events ORDER BY id")]
+    assert tickets[0] == ticket, "no row is changed"
+    assert set(tickets[1:]) == {attempt.ticket}
 
 
 def test_a_file_of_the_first_form_without_sheets_gets_a_secret(tmp_path, open_runs):
@@ -67,7 +74,7 @@ def test_a_file_of_the_first_form_without_sheets_gets_a_secret(tmp_path, open_ru
     assert not tickets[0] & guesses(folder)
 
 
-@pytest.mark.parametrize("value", ["", "x", b"1", None])
+@pytest.mark.parametrize("value", ["", "x", b"1", None, "0" * 64 + " ", "0" * 64 + " -1"])
 def test_a_damaged_secret_is_an_error(tmp_path, open_runs, value):
     folder = make_run(tmp_path / "er", 1, tasks=TASKS)
     open_runs(folder).close()

@@ -3,8 +3,11 @@
 import json
 import os
 import struct
+import subprocess
+import sys
 import zlib
 
+import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -186,6 +189,39 @@ def test_a_huge_camera_is_refused_with_the_header(toy):
 def test_a_huge_black_camera_is_refused(toy):
     with pytest.raises(HoldfastError, match=r"top.* is 100000 x 100000 pixels"):
         apply(open_source(str(toy / "reach")), Mapping(cameras={"top": "black 100000x100000"}), None)
+
+
+PEAK = """
+import sys
+from pathlib import Path
+from holdfast.core.errors import HoldfastError
+from holdfast.data.lerobot.open_video import open_video
+import av
+
+def peak():
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
+
+before = peak()
+try:
+    with open_video(Path(sys.argv[1])):
+        print("opened")
+except HoldfastError as error:
+    print(peak() - before, error)
+"""
+
+
+def test_a_huge_video_is_refused_before_a_picture_is_decoded(tmp_path):
+    side, file = 8000, tmp_path / "huge.mp4"
+    with av.open(str(file), "w") as container:
+        stream = container.add_stream("libx264", rate=10, options={"preset": "ultrafast", "rc-lookahead": "0"})
+        stream.width, stream.height, stream.pix_fmt = side, side, "yuv420p"
+        stream.codec_context.thread_count = 1
+        container.mux(stream.encode(av.VideoFrame(side, side, "yuv420p")))
+        container.mux(stream.encode())
+    said = subprocess.run([sys.executable, "-c", PEAK, str(file)], capture_output=True, text=True, check=True).stdout
+    taken, _, message = said.partition(" ")
+    assert str(file) in message
+    assert int(taken) < side * side  # one decoded picture takes half as much again
 
 
 @pytest.mark.parametrize("codec", [False, pytest.param(True, marks=pytest.mark.skipif("not video.HAS_TORCHCODEC"))])

@@ -144,6 +144,17 @@ def test_the_first_trials_of_each_cell_are_filmed(run, ran):
     ]
 
 
+@pytest.mark.parametrize("linked", ["videos", "videos/02-push_box"])
+def test_a_folder_of_videos_that_leads_elsewhere_is_refused_before_any_trial(run, ran, tmp_path, capsys, linked):
+    (tmp_path / "elsewhere").mkdir()
+    (run / linked).parent.mkdir(exist_ok=True)
+    (run / linked).symlink_to(tmp_path / "elsewhere")
+    assert evaluate(run, "--trials", 1, "--videos", 1) == 2
+    assert f"{linked} is a link" in capsys.readouterr().err
+    assert not stored(run)
+    assert evaluate(run, "--trials", 1) == 0
+
+
 def test_an_invalid_trial_is_neither_counted_nor_repeated(run, ran):
     evaluate(run, "--trials", 2, "--stages", 1)
     with Trials(run / "trials.sqlite") as trials:

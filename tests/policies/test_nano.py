@@ -1,14 +1,18 @@
 """`nano` learns, listens, round-trips through LeRobot's own loaders, and executes its queue where it meant to."""
 
+import json
+from dataclasses import fields
+
 import pytest
 import torch
 from lerobot.configs import FeatureType, PipelineFeatureType, PolicyFeature
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
 from holdfast.core.errors import HoldfastError
-from holdfast.policies.nano.configuration_nano import NanoConfig
+from holdfast.policies.nano.configuration_nano import SIZES, NanoConfig
 from holdfast.policies.nano.modeling_nano import resize_with_pad
 from holdfast.policies.nano.processor_nano import hash_words
+from holdfast.policies.saved_folder import PREPROCESSOR, load_config, load_pipelines
 
 HEAD, WRIST = "observation.images.head", "observation.images.a_wrist"
 STATE, TOKENS, WORDS = "observation.state", "observation.language.tokens", "observation.language.attention_mask"
@@ -247,15 +251,38 @@ def test_a_missing_camera_is_named():
         ({"width": 40}, "multiple of 16"),
         ({"image_size": 40}, "multiple of 16"),
         ({"n_action_steps": 7}, "exceeds chunk_size=6"),
-        ({"denoise_steps": 0}, "denoise_steps must be at least 1"),
+        ({"denoise_steps": 0}, "denoise_steps must be 1 to 1000, got 0"),
         ({"n_obs_steps": 2}, "one observation"),
         ({"vocabulary": 1}, "vocabulary"),
         ({"state_noise": -0.1}, "state_noise"),
+        ({"state_noise": float("nan")}, "state_noise"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):
     with pytest.raises(HoldfastError, match=message):
         make_config(**changes)
+
+
+def test_every_size_is_bounded():
+    """Whole numbers of a config decide how much memory and time an observation takes."""
+    whole = {field.name for field in fields(NanoConfig) if field.type in (int, "int")}
+    assert whole - {"n_obs_steps", "warmup_steps"} == set(SIZES)
+    for name, (lowest, highest) in SIZES.items():
+        for value in (lowest - 1, highest + 1, 10**30):
+            with pytest.raises(HoldfastError, match=f"{name} must be {lowest} to {highest}, got {value}"):
+                make_config(**{name: value})
+
+
+@pytest.mark.parametrize("size", [{"max_tokens": 10**10}, {"vocabulary": 1}])
+def test_a_saved_pipeline_has_the_same_bounds(tmp_path, size):
+    for part in build():
+        part.save_pretrained(tmp_path)
+    file = tmp_path / PREPROCESSOR
+    pipeline = json.loads(file.read_text())
+    next(step for step in pipeline["steps"] if step["registry_name"] == "nano_tokenizer")["config"].update(size)
+    file.write_text(json.dumps(pipeline))
+    with pytest.raises(HoldfastError, match=f"{next(iter(size))} must be"):
+        load_pipelines(load_config(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,30 @@ def test_command_writes_page_numbers_and_figures(folders, tmp_path, capsys):
     assert (target.parent / "figures" / "matrix-er.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("linked", ["report", "report/figures"])
+def test_a_folder_of_the_report_that_leads_elsewhere_is_refused(tmp_path, linked):
+    run, elsewhere = write_run(tmp_path / "run", evaluated=False), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / linked).parent.mkdir(exist_ok=True)
+    (run / linked).symlink_to(elsewhere)
+    with pytest.raises(HoldfastError, match=f"{linked} is a link; it must be a folder"):
+        write([run])
+    assert not list(elsewhere.iterdir())
+
+
+def test_files_of_the_report_are_not_written_through_links(tmp_path):
+    run, notes = write_run(tmp_path / "run", evaluated=False), tmp_path / "notes.txt"
+    notes.write_text("keep")
+    names = [file.relative_to(run) for file in write([run]).parent.rglob("*") if file.is_file()]
+    assert len(names) > 2
+    for name in names:
+        (run / name).unlink()
+        (run / name).symlink_to(notes)
+    write([run])
+    assert notes.read_text() == "keep"
+    assert not any((run / name).is_symlink() for name in names)
+
+
 def test_output_must_be_a_page(tmp_path):
     with pytest.raises(HoldfastError, match=r"\.html file, got .*here\. Try --output="):
         main(["run", f"--output={tmp_path / 'here'}"])

@@ -85,6 +85,15 @@ def test_settings_that_are_none_are_an_error_of_the_users(path, text):
         read_run(path)
 
 
+def test_attempts_are_not_filmed_into_a_folder_that_leads_elsewhere(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rollouts").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HoldfastError, match="rollouts is a link"):
+        RunPaths(tmp_path / "run").new_rollout()
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_two_that_ask_for_a_new_rollout_get_two(tmp_path):
     paths = RunPaths(tmp_path)
     first, second = paths.new_rollout(), paths.new_rollout()

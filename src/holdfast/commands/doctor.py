@@ -16,6 +16,7 @@ from rich.table import Table
 
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError, printable, unknown
+from holdfast.core.json_records import finite
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Mapping
 from holdfast.data.doctor.checks import Examination, examine
@@ -96,7 +97,8 @@ def main(argv: list[str]) -> int:
     if args.json:
         summaries = [asdict(e.summary) for e in examinations if e.summary]
         seen = {dataset: str(mapping) for dataset, mapping in mappings.items() if mapping}
-        print(json.dumps({"datasets": summaries, "findings": [asdict(f) for f in findings], "mappings": seen}))
+        found = {"datasets": summaries, "findings": [asdict(f) for f in findings], "mappings": seen}
+        print(json.dumps(finite(found), allow_nan=False))
     else:
         console.print(_closing(findings, len(examinations)))
     return int(any(finding.severity == "error" for finding in findings))

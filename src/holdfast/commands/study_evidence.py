@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import read_content
 from holdfast.methods.own import is_own
@@ -107,6 +108,7 @@ def _write(results: StudyResults, folder: StudyFolder, origin: str) -> None:
 
     if not results.groups:
         raise HoldfastError(f"No run in {origin} has trials yet. Start it with `holdfast study run`.")
+    check_no_link(folder.report.parent / "figures", folder.root)
     write(results, folder.report)
     print_report(folder, Console(highlight=False))
 

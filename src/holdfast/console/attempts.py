@@ -6,13 +6,11 @@ by ticket they are in random order, which a restart keeps: the key is stored wit
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from holdfast.console.tickets import TicketKey
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_content
 from holdfast.core.records import Task, Trial
@@ -46,18 +44,15 @@ class Attempt:
 class RunAttempts:
     """The attempts of one run. What can no longer change is read once."""
 
-    def __init__(self, run: Run, secret: str) -> None:
-        """Files are read when they are needed; `secret` is the key of the tickets."""
-        self.run, self._secret = run, secret
+    def __init__(self, run: Run, key: TicketKey) -> None:
+        """Files are read when they are needed; `key` is that of the tickets."""
+        self.run, self._key = run, key
         self._slots: dict[tuple[str, int, int, int], Attempt] = {}
         self._rollouts: dict[RolloutPaths, Trial] = {}
 
     def ticket(self, *parts: object) -> str:
         """A name for an attempt that reveals nothing about it."""
-        text = json.dumps([self.run.seed, self.run.name, *parts]).encode()
-        if not self._secret:  # sheets of the first form, whose tickets anybody can compute who guesses the parts
-            return hashlib.sha256(text).hexdigest()[:20]
-        return hmac.digest(self._secret.encode(), text, "sha256").hex()[:20]
+        return self._key.ticket([self.run.seed, self.run.name, *parts])
 
     def task(self, name: str) -> Task:
         """A task of the run, with its rubric."""

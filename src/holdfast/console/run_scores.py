@@ -24,7 +24,7 @@ class RunScores:
         """Open the run's sheets; `target` is the number of trials per cell on the robot."""
         self.run, self._target, self._clock = run, target, clock
         self.sheets = Sheets(run.paths.sheets, clock)
-        self._found = RunAttempts(run, self.sheets.secret)
+        self._found = RunAttempts(run, self.sheets.key)
         self.trials = Trials(run.trials)
         self.slots: dict[str, Attempt] = {}
 

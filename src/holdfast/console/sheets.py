@@ -8,8 +8,6 @@ check before they are written and when they are read; a row that does not pass i
 from __future__ import annotations
 
 import json
-import re
-import secrets
 import sqlite3
 import time
 import unicodedata
@@ -21,6 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
+from holdfast.console.tickets import TicketKey
 from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
@@ -81,7 +80,7 @@ CREATE TABLE events (
 CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
 CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
 """
-# The first form of the file had no secret. Where it has events, their tickets stay as they are.
+# The first form of the file had no secret.
 _SECRET = (
     "CREATE TABLE secret (value TEXT NOT NULL)",
     "CREATE TRIGGER same_secret BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'never changed'); END",
@@ -188,24 +187,24 @@ class Sheets(AppendOnlyFile):
         """Open the file, or create it."""
         super().__init__(path, _SCHEMA, 2, ";".join(_SECRET[:-1]))
         self._clock = clock
-        self.secret = self._read_secret()
+        self.key = self._read_key()
         self._seen = 0
         self._sheets: dict[str, dict[str, Sheet]] = {}  # by ticket, then by operator
         self.refresh()
 
-    def _read_secret(self) -> str:
-        """The key of the run's tickets, random, made before the first event; '' if a first form has events already."""
+    def _read_key(self) -> TicketKey:
+        """The key of the run's tickets, made when the file is first opened."""
         with self.explained(), self.writing():
             if not self.file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'secret'").fetchone():
-                if self.file.execute("SELECT 1 FROM events").fetchone():
-                    return ""
                 for statement in _SECRET:
                     self.file.execute(statement)
-                self.file.execute("INSERT INTO secret VALUES (?)", (secrets.token_hex(),))
-            (secret,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
-        if not isinstance(secret, str) or not re.fullmatch("[0-9a-f]{64}", secret):
+                (last,) = self.file.execute("SELECT max(id) FROM events").fetchone()
+                self.file.execute("INSERT INTO secret VALUES (?)", (str(TicketKey.new(last or 0)),))
+            (stored,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
+        key = TicketKey.parse(stored)
+        if key is None:
             raise self._damaged("its secret is not one")
-        return secret
+        return key
 
     def refresh(self) -> None:
         """Apply the events written since the last call, by any process."""
@@ -215,7 +214,7 @@ class Sheets(AppendOnlyFile):
             self._seen = row["id"]
             try:
                 event = _read(row)
-                self.of(event.ticket, event.operator).take(event, self._seen)
+                self.of(self.key.of_row(event.ticket, self._seen), event.operator).take(event, self._seen)
             except HoldfastError as error:
                 self.set_aside(self._seen, error)
 

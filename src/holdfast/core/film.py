@@ -27,6 +27,7 @@ class Film:
 
         self._path, self._rate = path, rate
         self._writing = path.with_name(f".{path.name}")
+        self._writing.unlink(missing_ok=True)  # what a killed process left, or a link, which would be written through
         self._container = av.open(str(self._writing), "w", format="mp4", options={"movflags": "+faststart"})
         self._stream: Any = self._container.add_stream("libx264", rate=rate, options={"crf": str(quality)})
         self._stream.pix_fmt = "yuv420p"

@@ -7,6 +7,7 @@ Reading refuses what does not match the class: a missing or unknown key, text in
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,15 @@ def to_json(record: Any) -> Any:
     if isinstance(record, dict):
         return {str(key): to_json(value) for key, value in record.items()}
     return [to_json(value) for value in record] if isinstance(record, list | tuple) else record
+
+
+def finite(value: Any) -> Any:
+    """The same plain values for JSON that others read: NaN and infinity, which it does not have, become null."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def from_json[T](cls: type[T], content: Any, what: str) -> T:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from holdfast import arenas
 from holdfast.arenas.arena import Arena
+from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
@@ -72,6 +73,8 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     seeds = range(choice.first_seed, choice.first_seed + choice.trials)
     cells: list[Cell] = []
     for stage in stages if choice.trials else ():
+        if choice.videos:
+            check_no_link(run.paths.videos / stage.folder, run.path)
         for task in wanted:
             if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
                 continue

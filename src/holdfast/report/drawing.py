@@ -15,6 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure as Canvas
 
+from holdfast.core.files import write_bytes, write_text
+
 # Colours of the light theme; in the page each becomes a CSS variable of the same name, so that dark mode works.
 COLOURS = {
     "ink": "#16202b",
@@ -72,8 +74,8 @@ class Drawing:
 
     def write(self, folder: Path) -> None:
         """Write the SVG and the PNG."""
-        (folder / f"{self.name}.svg").write_text(self.svg)
-        (folder / f"{self.name}.png").write_bytes(self.png)
+        write_text(folder / f"{self.name}.svg", self.svg)
+        write_bytes(folder / f"{self.name}.png", self.png)
 
     @property
     def width(self) -> int:

@@ -12,11 +12,14 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
+from holdfast.core.json_records import finite
 from holdfast.report.drawing import COLOURS
 from holdfast.report.figures import draw
 from holdfast.report.gather import RunResults, gather
-from holdfast.report.summary import finite, summary
+from holdfast.report.summary import summary
 from holdfast.report.videos import BUDGET, clips
 from holdfast.runs.paths import RunPaths
 
@@ -34,17 +37,21 @@ _SECTIONS = {
     "audit": "Normalization",
 }
 _ALWAYS = ("results", "matrices")
+_FIGURES = "figures"
 
 
 def write(paths: Sequence[Path], output: Path | None = None) -> Path:
     """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path."""
     runs = gather(paths)
-    return write_results(runs, output or RunPaths(runs[0].path).report)
+    if output is None:
+        output = RunPaths(runs[0].path).report
+        check_no_link(output.parent / _FIGURES, runs[0].path)
+    return write_results(runs, output)
 
 
 def write_results(runs: Sequence[RunResults], page: Path) -> Path:
     """Write the page of runs that were read already."""
-    folder = page.parent / "figures"
+    folder = page.parent / _FIGURES
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,9 +60,9 @@ def write_results(runs: Sequence[RunResults], page: Path) -> Path:
     drawings = draw(runs, numbers)
     for drawing in drawings:
         drawing.write(folder)
-    (page.parent / "metrics.json").write_text(json.dumps(finite(numbers), indent=1))
+    write_text(page.with_name("metrics.json"), json.dumps(finite(numbers), indent=1))
     figures = [{"name": d.name, "section": d.section, "title": d.title, "svg": d.inline()} for d in drawings]
-    page.write_text(render(runs, numbers, figures, page), encoding="utf-8")
+    write_text(page, render(runs, numbers, figures, page))
     return page
 
 

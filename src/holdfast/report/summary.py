@@ -51,15 +51,6 @@ def _difference(run: RunResults, less: RunResults) -> Plain:
     return asdict(found) if found else {"run": run.name, "less": less.name, "seeds": 0, "average_score": None}
 
 
-def finite(value: Any) -> Any:
-    """The same values for JSON: NaN and infinity become null."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _run(run: RunResults) -> Plain:
     stages = summarize(run.matrix)
     final: Plain = asdict(stages[-1])

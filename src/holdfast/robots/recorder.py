@@ -134,5 +134,6 @@ class Recorder:
         self._film.add(picture)
         if live and self._live:
             aside = self._live.with_name(f".{self._live.name}.{os.getpid()}")
+            aside.unlink(missing_ok=True)  # a link would be written through
             Image.fromarray(picture).save(aside, "JPEG", quality=80)
             aside.replace(self._live)

@@ -24,6 +24,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.core.checked_folder import check_no_link
 from holdfast.core.records import Stage
 from holdfast.runs.checkpoint import Checkpoint
 
@@ -179,6 +180,7 @@ class RunPaths:
 
     def new_rollout(self) -> RolloutPaths:
         """A new folder for an attempt; two processes that call this at once get different ones."""
+        check_no_link(self.rollouts, self.root)
         self.rollouts.mkdir(exist_ok=True)
         number = max((int(path.name) for path in self.rollouts.iterdir() if path.name.isdigit()), default=0)
         while True:

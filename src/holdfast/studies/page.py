@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.files import write_text
 from holdfast.report.drawing import METRICS, Drawing
 from holdfast.report.page import templates
 from holdfast.report.videos import BUDGET
@@ -46,8 +47,8 @@ def write(results: StudyResults, page: Path) -> Path:
     plots = draw(streams)
     for plot in plots:
         plot.write(folder)
-    (page.parent / "metrics.json").write_text(json.dumps(numbers, indent=1))
-    page.write_text(render(numbers, streams, plots), encoding="utf-8")
+    write_text(page.with_name("metrics.json"), json.dumps(numbers, indent=1))
+    write_text(page, render(numbers, streams, plots))
     return page
 
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from holdfast import __version__
+from holdfast.core.json_records import finite
 from holdfast.report.gather import WITHOUT_STAGES
-from holdfast.report.summary import finite, published
+from holdfast.report.summary import published
 from holdfast.studies.claims import JudgedClaim, judge
 from holdfast.studies.measures import Measures, first_run
 from holdfast.studies.results import RunGroup, StudyResults

@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import piper_x_ik as ik
 from holdfast.embodiments.piper_x import PIPER_X_PAIR, SIDES
 from holdfast.twin.arm import FINGERS, OPEN, joint_names
-from holdfast.twin.cell import SUBSTEPS
+from holdfast.twin.cell import CAMERAS, SUBSTEPS
 from holdfast.twin.views import Views
 
 HOME = {"left": np.array([0.14, 0.27, 0.18]), "right": np.array([0.14, -0.27, 0.18])}
@@ -34,7 +34,7 @@ class World:
         self._sites = {side: self.model.site(f"{side}_tcp").id for side in SIDES}
         self._pads = {side: [self.model.geom(f"{side}_{f}_pad").id for f in FINGERS] for side in SIDES}
         self._bodies = {self.model.body(i).name: i for i in range(self.model.nbody)}
-        self._views: dict[tuple[int, int, int], Views] = {}
+        self._views: dict[tuple[int, int], Views] = {}
 
     # Stepping
 
@@ -68,10 +68,10 @@ class World:
 
     def render(self, cameras: Sequence[str], height: int, width: int) -> dict[str, np.ndarray]:
         """What cameras see, each as height x width x 3 bytes."""
-        shape = len(cameras), height, width
-        if shape not in self._views:
-            self._views[shape] = Views(self.model, *shape)
-        return dict(zip(cameras, self._views[shape].draw(self.data, cameras), strict=True))
+        size = height, width
+        if size not in self._views:
+            self._views[size] = Views(self.model, CAMERAS, *size)
+        return dict(zip(cameras, self._views[size].draw(self.data, cameras), strict=True))
 
     def close(self) -> None:
         """Free the renderers."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, say_delete, say_episodes
+from holdfast.data.lerobot.open_video import open_video
 from holdfast.data.lerobot.source import Camera, Source, camera_name
 
 FAULTS: dict[str, tuple[Severity, str, str]] = {
@@ -72,6 +73,9 @@ def wrong_index(source: Source, camera: Camera, path: Path, episodes: list[int])
     except (av.FFmpegError, IndexError) as error:
         yield Finding("error", source.dataset, "unreadable", where, f"Not a video: {error}.", FAULTS["unreadable"][2])
         return
+    except HoldfastError as error:
+        yield Finding("error", source.dataset, "unreadable", where, str(error), FAULTS["unreadable"][2])
+        return
     if frames != round(seconds * source.fps):
         detail = f"The file holds {frames} frames, its episodes need {round(seconds * source.fps)}."
         advice = "Images and actions are out of step. Fetch the file again, or record its episodes again."
@@ -84,8 +88,7 @@ def wrong_index(source: Source, camera: Camera, path: Path, episodes: list[int])
 
 def _count(path: Path) -> tuple[int, float]:
     """Frames and frames per second of a video, from its index where it has one."""
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
+    with open_video(path) as (container, stream):
         frames = stream.frames or sum(packet.size > 0 for packet in container.demux(stream))
         rate = float(stream.average_rate or 0)
     return frames, rate

@@ -21,7 +21,7 @@ import numpy as np
 from holdfast.data.doctor.findings import Expected, Finding, say_delete, say_episodes
 from holdfast.data.doctor.pictures import wrong_index
 from holdfast.data.lerobot.fingerprint import hash_files, record_file
-from holdfast.data.lerobot.header import check_picture
+from holdfast.data.lerobot.open_video import open_video
 from holdfast.data.lerobot.source import Camera, Source
 
 # Options of FFmpeg's decoders. `strict` makes dav1d check that a frame's data end where they should.
@@ -131,9 +131,7 @@ def decode(path: Path) -> Iterator[tuple[float, str]]:
 
 def _decode(path: Path, options: dict[str, str]) -> Iterator[tuple[float, str]]:
     seconds = 0.0
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        check_picture(stream.height, stream.width, path)
+    with open_video(path) as (container, stream):
         stream.thread_count = 1  # files are decoded side by side
         stream.codec_context.options = options
         tick = float(stream.time_base or 0)

@@ -17,6 +17,7 @@ from typing import cast
 import torch
 
 from holdfast.data.lerobot.header import check_picture
+from holdfast.data.lerobot.open_video import open_video
 
 try:
     from torchcodec.decoders import VideoDecoder
@@ -49,22 +50,20 @@ def decode_image(content: bytes, what: str) -> torch.Tensor:
 
 
 def _with_torchcodec(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
+    with open_video(path):  # refuses huge pictures; torchcodec would decode one
+        pass
     decoder = VideoDecoder(str(path), seek_mode="approximate")
-    check_picture(decoder.metadata.height or 0, decoder.metadata.width or 0, path)
     batch = decoder.get_frames_at(indices=list(numbers))
     return cast("torch.Tensor", batch.data), batch.pts_seconds.tolist()
 
 
 def _with_pyav(path: Path, numbers: Sequence[int], fps: float) -> tuple[torch.Tensor, list[float]]:
-    import av
     from av.video.reformatter import VideoReformatter
 
     colours = VideoReformatter()  # shared, or each frame would create its own
     found: dict[int, tuple[torch.Tensor, float]] = {}
     wanted, last = set(numbers), max(numbers)
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        check_picture(stream.height, stream.width, path)
+    with open_video(path) as (container, stream):
         assert stream.time_base is not None
         stream.thread_count = 1  # callers already decode videos in parallel
         # PyAV seeks to key frames only: start at the last one before, and decode from there.

@@ -11,6 +11,8 @@ import av
 import numpy as np
 from av.video.stream import VideoStream
 
+from holdfast.data.lerobot.open_video import open_video
+
 
 def copy_packets(source: Path, target: Path, begin: float, frames: int, fps: float) -> float:
     """Copy the packets that show `frames` frames from second `begin` on; return where they begin in the new file.
@@ -18,8 +20,7 @@ def copy_packets(source: Path, target: Path, begin: float, frames: int, fps: flo
     A frame can only be decoded from the key frame before it, so the copy starts there. LeRobot encodes episodes one
     by one, so each begins with a key frame; only files cut by other tools need a few extra frames.
     """
-    with av.open(str(source)) as old, av.open(str(target), "w", format="mp4") as new:
-        stream = old.streams.video[0]
+    with open_video(source) as (old, stream), av.open(str(target), "w", format="mp4") as new:
         tick = Fraction(stream.time_base or 1)
         frame = 1 / (Fraction(fps).limit_denominator(1001) * tick)
         first = round(Fraction(begin) / tick)

@@ -1,5 +1,6 @@
 """Configuration of `nano`, and the checks before it is built."""
 
+import math
 from dataclasses import dataclass, field
 
 from lerobot.configs import NormalizationMode, PreTrainedConfig
@@ -10,6 +11,28 @@ from holdfast.core.errors import HoldfastError
 
 STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
 GROUPS = 4  # of the group normalization; they divide the width / 4 channels of the stem
+# Smallest and largest values. The largest are far above any useful network: a config may come from anywhere, and what
+# it asks for at every observation (image tokens, steps, draws) is not in the weights, with which its size is compared.
+SIZES = {
+    "chunk_size": (1, 1024),
+    "n_action_steps": (1, 1024),
+    "image_size": (STRIDE, 512),
+    "width": (4 * GROUPS, 4096),
+    "encoder_layers": (1, 64),
+    "decoder_layers": (1, 64),
+    "heads": (1, 256),
+    "denoise_steps": (1, 1000),
+    "noise_draws": (1, 64),
+    "max_tokens": (1, 1024),
+    "vocabulary": (2, 2**20),  # padding and at least one word
+}
+
+
+def check_size(name: str, value: int) -> None:
+    """Refuse a size that is out of bounds."""
+    lowest, highest = SIZES[name]
+    if not lowest <= value <= highest:
+        raise HoldfastError(f"nano's {name} must be {lowest} to {highest}, got {value}.")
 
 
 @PreTrainedConfig.register_subclass("nano")
@@ -71,34 +94,21 @@ class NanoConfig(PreTrainedConfig):
         super().__post_init__()
         if self.n_obs_steps != 1:
             raise HoldfastError(f"nano reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
-        sizes = (
-            "chunk_size",
-            "n_action_steps",
-            "encoder_layers",
-            "decoder_layers",
-            "heads",
-            "denoise_steps",
-            "noise_draws",
-            "max_tokens",
-        )
-        for name in sizes:
-            if getattr(self, name) < 1:
-                raise HoldfastError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        for name in SIZES:
+            check_size(name, getattr(self, name))
         if self.n_action_steps > self.chunk_size:
             raise HoldfastError(
                 f"n_action_steps={self.n_action_steps} exceeds chunk_size={self.chunk_size}: "
                 "only predicted steps can be executed."
             )
-        if self.image_size < STRIDE or self.image_size % STRIDE:
+        if self.image_size % STRIDE:
             raise HoldfastError(f"image_size must be a multiple of {STRIDE}, got {self.image_size}.")
-        if self.width < 4 * GROUPS or self.width % (4 * GROUPS):
+        if self.width % (4 * GROUPS):
             raise HoldfastError(f"width must be a multiple of {4 * GROUPS}, got {self.width}.")
         if self.width % self.heads:
             raise HoldfastError(f"heads={self.heads} does not divide width={self.width}.")
-        if self.vocabulary < 2:
-            raise HoldfastError(f"vocabulary must hold padding and at least one word, got {self.vocabulary}.")
-        if self.state_noise < 0:
-            raise HoldfastError(f"state_noise must not be negative, got {self.state_noise}.")
+        if not 0 <= self.state_noise < math.inf:
+            raise HoldfastError(f"state_noise must not be negative or infinite, got {self.state_noise}.")
 
     def validate_features(self) -> None:
         """Check that the features of the dataset or robot are ones `nano` can be built for.

@@ -14,7 +14,9 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from holdfast.arenas.board import without_rubric
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
+from holdfast.data.lerobot.open_video import open_video
 from holdfast.report.drawing import finish, slug
 from holdfast.runs.paths import RunPaths, is_evaluation_video
 from holdfast.studies.figures.labels import wrapped
@@ -94,8 +96,7 @@ def keyframe_pictures(file: Path, trial: Trial) -> list[tuple[Keyframe, np.ndarr
     frames, found = _keyframes(trial), list[tuple[Keyframe, np.ndarray]]()
     picture = None
     try:
-        with av.open(str(file)) as container:
-            stream = container.streams.video[0]
+        with open_video(file) as (container, stream):
             if max(stream.width, stream.height) > _LARGEST:
                 return []
             for picture in islice(container.decode(stream), _LONGEST):
@@ -107,7 +108,7 @@ def keyframe_pictures(file: Path, trial: Trial) -> list[tuple[Keyframe, np.ndarr
                 return []
             # A film may end a little before its trial.
             found += [(frame, picture.to_ndarray(format="rgb24")) for frame in frames[len(found) :]]
-    except (av.FFmpegError, IndexError, OSError, ValueError):
+    except (av.FFmpegError, HoldfastError, IndexError, OSError, ValueError):
         return []
     film = is_evaluation_video(trial.video)
     return [(frame, _small(without_rubric(picture) if film else picture)) for frame, picture in found]
