@@ -184,7 +184,7 @@ FAULTS = {
     ),
     "increments": (
         lambda r: change_numbers(r, A, lambda v: np.diff(v, axis=0, append=v[-1:])),
-        KNOWN, "warning", "action-state", "left_joint", "far from",
+        KNOWN, "warning", "action-state", "left_joint", "looks like an increment",
     ),
     "short": (shorten, Expected(chunk=1), "warning", "short-episode", "episode 2", "3 frames; the median is 20"),
     "shorter than a chunk": (

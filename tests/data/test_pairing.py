@@ -77,8 +77,8 @@ def test_an_idle_arm_is_held_where_it_is_measured_and_increments_at_zero(source)
 
 
 def test_a_server_holds_idle_arms_the_same_way(source):
-    pose = ARMS.pose(np.arange(8, dtype=np.float32), STATES)
-    assert np.array_equal(pose, [7, 1, 0, np.nan], equal_nan=True)
+    pose = ARMS.pose(np.arange(8, dtype=np.float32), ARMS.measured_by(ACTIONS, STATES))
+    assert np.array_equal(pose, [7, 1, np.nan, np.nan], equal_nan=True)
     held = ARMS.hold(np.full((2, 4), 9.0), pose, ["left"])
     assert np.array_equal(held[0, :3], [9, 1, 0])
 

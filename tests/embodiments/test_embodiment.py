@@ -162,7 +162,7 @@ def test_the_pair_written_as_toml_reads_back_equal(tmp_path):
         ("lower = -1.5", "lower = " + "[" * 5000, "nested too deeply"),
         ("lower = -1.5", "lower = 3", "'lift.pos' needs finite lower < upper"),
         ("upper = 2", "upper = inf", "'lift.pos' needs finite lower < upper"),
-        ('kind = "joint"', 'kind = "wheel"', "'joint', 'gripper' or 'delta', got 'wheel'"),
+        ('kind = "joint"', 'kind = "wheel"', "'delta', 'velocity' or 'binary', got 'wheel'"),
         ("grip.pos", "lift.pos", "different names"),
     ],
 )

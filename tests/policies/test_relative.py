@@ -18,7 +18,7 @@ def config(ours=True, **values):
 
 
 def pairing(*places, states=4):
-    return Pairing(np.array(places), np.zeros(len(places), bool), states)
+    return Pairing(np.array(places), ("joint",) * len(places), states)
 
 
 def settle(chosen, pairs, asked=False):
@@ -53,7 +53,7 @@ def test_our_policies_find_states_elsewhere(pairs, mask):
 def test_what_stays_absolute_is_named():
     chosen = config()
     assert settle(chosen, pairing(0, 1, -1)) == [
-        "Actions without a state dimension of the same name stay absolute: speed."
+        "Actions that are no targets or have no state dimension of the same name stay as they are: speed."
     ]
     assert relative_dimensions(chosen, NAMES).tolist() == [True, False, False]
 

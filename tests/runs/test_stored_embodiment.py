@@ -104,7 +104,7 @@ def test_an_edited_number_does_not_match_the_hash(file):
         (lambda c: c["dimensions"][2].update(lower=float("nan")), "needs finite lower < upper"),
         (
             lambda c: c["dimensions"][0].update(kind="wheel"),
-            r"dimensions\[0\].kind: input should be 'joint', 'gripper' or",
+            r"dimensions\[0\].kind: input should be 'joint', 'gripper', 'target'",
         ),
         (lambda c: c["dimensions"][0].pop("name"), r"dimensions\[0\].name is missing"),
         (lambda c: c.update(extra=1), "extra is not known"),

@@ -65,7 +65,8 @@ def libero(tmp_path_factory):
 
 def test_only_actions_with_a_state_of_their_name_are_relative(libero):
     assert notes(libero / "run") == [
-        "Actions without a state dimension of the same name stay absolute: turn_1, turn_2, turn_3, speed."
+        "Actions that are no targets or have no state dimension of the same name stay as they are: "
+        "turn_1, turn_2, turn_3, speed."
     ]
     folder, normalization = finished(libero / "run")
     config = json.loads((folder / "policy/config.json").read_text())
@@ -172,7 +173,7 @@ def test_actions_without_a_match_turn_relative_actions_off(tmp_path, capsys):
     record(tmp_path, ("x", "y"), ("delta_x", "delta_y", "gripper"), deltas=True, camera="observation.images.top")
     numbers_stream(tmp_path)
     assert train(tmp_path) == 0
-    said = "Relative actions are off: no state dimension has the name of an action dimension (delta_x, delta_y)."
+    said = "Relative actions are off: no state dimension measures a target of the same name (delta_x, delta_y)."
     assert notes(tmp_path / "run") == [said]
     assert said.split(":")[0] in capsys.readouterr().out
     config = json.loads((tmp_path / "run/stages/02-two/checkpoint/policy/config.json").read_text())
@@ -204,7 +205,9 @@ def test_an_embodiment_keeps_increments_from_being_relative(tmp_path, capsys):
     (tmp_path / "robot.toml").write_text(ROBOT)
     numbers_stream(tmp_path, embodiment=tmp_path / "robot.toml")
     assert train(tmp_path, "--policy.relative_exclude_joints=[]") == 0
-    assert notes(tmp_path / "run") == ["Actions without a state dimension of the same name stay absolute: x."]
+    assert notes(tmp_path / "run") == [
+        "Actions that are no targets or have no state dimension of the same name stay as they are: x (delta)."
+    ]
     space = finished(tmp_path / "run")[1].train("one")
     raw = open_source(str(tmp_path / "one"))
     assert space.action.min[0] == pytest.approx(raw.action[:, 0].min())  # nothing was subtracted

@@ -50,7 +50,8 @@ Kinds of faults:
                   a camera that was covered, unplugged or frozen (a few images of three episodes are decoded)
   frozen-joint    a joint that never moves, though the task uses its arm; an episode in which nothing moves
   jumping-joint   a joint that moves further in one frame than is possible
-  action-state    actions that are not targets for the next state: increments, velocities, other units
+  action-state    actions with the name of a state that are no targets for it: increments, switches, other units
+  action-kind     actions that are not of the kind, or not within the limits, that the embodiment declares
   short-episode   shorter than a chunk, or a fifth of the usual length
   instruction     the dataset's instruction is not the stream's (training uses the stream's)
   duplicate       an episode that occurs twice

@@ -10,7 +10,7 @@ import numpy as np
 
 from holdfast.core.records import Task
 from holdfast.data.lerobot.source import ACTION, STATE, Source
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.embodiment import Embodiment, Kind
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,22 @@ class Pairing:
     """Which state dimension measures what an action dimension commands.
 
     `places` is that state dimension for every action dimension, or -1: then the action is never relative and never
-    held. `delta` marks actions that are increments themselves; an idle arm gets 0.
+    held at a pose. Only targets have one; `kinds` says what an action dimension is, a target unless an embodiment says
+    otherwise.
     """
 
     places: np.ndarray
-    delta: np.ndarray
+    kinds: tuple[Kind, ...]
     states: int  # dimensions of the state
 
     @property
     def paired(self) -> np.ndarray:
         """Mask of the action dimensions that a state dimension measures."""
         return self.places >= 0
+
+    def of_kind(self, *kinds: Kind) -> np.ndarray:
+        """Mask of the action dimensions of these kinds."""
+        return np.array([kind in kinds for kind in self.kinds])
 
     @property
     def commands(self) -> np.ndarray:
@@ -63,27 +68,22 @@ class Pairing:
 def pair(source: Source, embodiment: Embodiment | None = None) -> Pairing:
     """Pair action and state dimensions of the same name, the dataset's or the embodiment's.
 
-    If the state was recorded without names, an embodiment with the same number of dimensions names it, in order.
+    If the state was recorded without names and has as many dimensions as the action, an embodiment pairs them in order.
     """
-    places = np.array(source.state_places)
-    delta = np.zeros(len(places), dtype=bool)
-    if embodiment is not None:
-        delta = embodiment.delta
-        for place in np.flatnonzero(places < 0):
-            name = embodiment.names[place]
-            if source.state_names == source.action_names:
-                places[place] = place
-            elif name in source.state_names:
-                places[place] = source.state_names.index(name)
-    return Pairing(np.where(delta, -1, places), delta, len(source.state_names))
+    states = len(source.state_names)
+    kinds: list[Kind] = ["target"] * len(source.action_names)
+    if embodiment is None:
+        return Pairing(np.array(source.state_places), tuple(kinds), states)
+    kinds = [dimension.kind for dimension in embodiment.dimensions]
+    return Pairing(embodiment.measured_by(source.action_names, source.state_names), tuple(kinds), states)
 
 
 @dataclass(frozen=True)
 class Lesson:
     """One task as training sees it: its data, instruction and active dimensions.
 
-    With `hold`, an idle arm is trained to stay where it is at the current frame: at its measured pose, or at 0 where
-    its actions are increments. An idle dimension that nothing measures keeps the recorded action.
+    With `hold`, an idle arm is trained to stay where it is at the current frame: a target at its measured value, an
+    increment or velocity at 0, a switch as it was commanded. A target that nothing measures keeps the recorded action.
     """
 
     task: Task
@@ -102,8 +102,11 @@ class Lesson:
         near, padded = self.around(frames, deltas)
         values = self.source.action[near]
         if self.hold and not self.active.all():
-            held = ~self.active & (self.pairing.paired | self.pairing.delta)
-            values[..., held] = self.pairing.pose(self.source.state[frames])[:, None, held]
+            pairing = self.pairing
+            held = ~self.active & (pairing.paired | pairing.of_kind("delta", "velocity"))
+            values[..., held] = pairing.pose(self.source.state[frames])[:, None, held]
+            switched = ~self.active & pairing.of_kind("binary")
+            values[..., switched] = self.source.action[frames][:, None, switched]
         return values, padded
 
     def around(self, frames: np.ndarray, deltas: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

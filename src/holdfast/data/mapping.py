@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from holdfast.core.records import Mapping, black
 from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera, camera_name, is_image
 from holdfast.data.lerobot.header import check_key, check_picture
 from holdfast.data.lerobot.source import Source
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.embodiment import Embodiment, Kind
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,7 @@ class Mapped(Source):
     mapping: Mapping
     stride: int  # every stride-th frame of the original is shown
     summed: tuple[str, ...]  # increments, summed between two shown frames
+    averaged: tuple[str, ...]  # velocities, averaged between two shown frames
 
     def _identity(self, files: str) -> str:
         """Files and mapping together."""
@@ -43,6 +45,7 @@ class Mapped(Source):
             self.stride,
         ]
         seen += [self.summed] if self.summed else []
+        seen += ["averaged", self.averaged] if self.averaged else []
         return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -97,7 +100,7 @@ class Mapped(Source):
 
 
 def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None) -> Source:
-    """Apply a mapping to a dataset. An embodiment names the dimensions and says which are increments."""
+    """Apply a mapping to a dataset. An embodiment names the dimensions and says what kinds they are."""
     if mapping is None:
         return source
     names = embodiment.names if embodiment is not None and mapping.dimensions else None
@@ -115,8 +118,11 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
     action_names = names or tuple(source.action_names[i] for i in order)
     alike = source.state_names == source.action_names  # then both are reordered, else only the action
     state_names = action_names if alike else source.state_names
-    delta = embodiment.delta if embodiment is not None else np.zeros(len(order), dtype=bool)
-    summed = tuple(name for name, added in zip(action_names, delta, strict=False) if added and stride > 1)
+    kinds = [d.kind for d in embodiment.dimensions] if embodiment is not None and stride > 1 else []
+    summed, averaged = (
+        tuple(name for name, found in zip(action_names, kinds, strict=False) if found == kind)
+        for kind in ("delta", "velocity")
+    )
     fps = source.fps / stride
     return Mapped(
         dataset=source.dataset,
@@ -127,7 +133,7 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
         state_places=_places(source, order, alike),
         cameras=cameras,
         state=source.state[first][:, order] if alike else source.state[first],
-        action=_actions(source, first, stride, order, delta if summed else None),
+        action=_actions(source, first, stride, order, kinds),
         timestamps=(within / fps).astype(np.float32),
         starts=starts,
         ends=ends,
@@ -137,6 +143,7 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
         mapping=mapping,
         stride=stride,
         summed=summed,
+        averaged=averaged,
     )
 
 
@@ -146,12 +153,21 @@ def _places(source: Source, order: list[int], alike: bool) -> tuple[int, ...]:
     return tuple(new if alike and place >= 0 else place for new, place in enumerate(old))
 
 
-def _actions(source: Source, first: np.ndarray, stride: int, order: list[int], delta: np.ndarray | None) -> np.ndarray:
-    """The action of every shown frame: the last command before the next shown frame, or the sum of increments to it."""
+def _actions(source: Source, first: np.ndarray, stride: int, order: list[int], kinds: Sequence[Kind]) -> np.ndarray:
+    """The action of every shown frame: the last command before the next shown frame.
+
+    Increments are added up to it; velocities are averaged, which leads as far.
+    """
     # A command is the target for one step later, and one step now spans `stride` original steps.
     ends = source.ends[source.episode_of(first)]
-    last = source.action[np.minimum(first + stride - 1, ends - 1)][:, order]
-    return last if delta is None else np.where(delta, np.add.reduceat(source.action, first)[:, order], last)
+    actions = source.action[np.minimum(first + stride - 1, ends - 1)][:, order]
+    if "delta" in kinds or "velocity" in kinds:
+        sums = np.add.reduceat(source.action, first)[:, order]
+        counts = np.minimum(ends - first, stride).astype(sums.dtype)
+        for place, kind in enumerate(kinds[: len(order)]):
+            if kind in ("delta", "velocity"):
+                actions[:, place] = sums[:, place] / (counts if kind == "velocity" else 1)
+    return actions
 
 
 def _order(source: Source, mapping: Mapping, names: tuple[str, ...] | None) -> list[int]:

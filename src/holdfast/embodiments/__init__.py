@@ -1,4 +1,4 @@
-"""Robots as data: names, arms and limits, known by name or read from a file; and the kinematics of PiPER-X."""
+"""Robots as data: names, kinds, arms and limits, known by name or from a file; and the kinematics of PiPER-X."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from holdfast.core.json_records import from_json
 from holdfast.core.outside import read_toml
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.embodiments.piper_x import PIPER_X_PAIR
+from holdfast.embodiments.simulators import LIBERO, METAWORLD
 
-EMBODIMENTS = {PIPER_X_PAIR.name: PIPER_X_PAIR}
+EMBODIMENTS = {robot.name: robot for robot in (PIPER_X_PAIR, METAWORLD, LIBERO)}
+_KEYS = ("name", "dimension", "state")  # of a file
 
 
 def load(name: str) -> Embodiment:
-    """Return a known embodiment by name, or read one from a TOML file with one `[[dimension]]` table per dimension."""
+    """Return a known embodiment by name, or read one from a TOML file.
+
+    The file has a table `[[dimension]]` for each dimension of the action and may have one `[[state]]` for each of the
+    state.
+    """
     if name in EMBODIMENTS:
         return EMBODIMENTS[name]
     path = Path(name)
@@ -24,10 +30,15 @@ def load(name: str) -> Embodiment:
     if not os.path.exists(path):
         raise HoldfastError(f"Embodiment file {name} does not exist.")
     content = read_toml(path)
+    for key in content:
+        if key not in _KEYS:
+            raise HoldfastError(f"Embodiment file {name}: {unknown('key', key, _KEYS)}")
     robot = {"name": content.get("name", path.stem), "dimensions": content.get("dimension")}
+    robot["states"] = content.get("state", [])
     try:
         return from_json(Embodiment, robot, f"Embodiment file {name}")
     except HoldfastError as error:
         raise HoldfastError(
-            f"{error} Each [[dimension]] needs name, arm, kind, lower, upper and step, and may have fastest."
+            f"{error} Each [[dimension]] needs name, arm, kind, lower, upper and step, and may have fastest. Each "
+            "[[state]] needs name, lower and upper."
         ) from None

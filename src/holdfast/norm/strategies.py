@@ -141,11 +141,13 @@ def calibrated_space(
         embodiment: The robot.
         relative: Which action dimensions are relative to the state.
         chunk: Control steps that a relative action can look ahead.
-        commands: For every state dimension the embodiment's dimension that it measures, or -1, whose range then is NaN.
-            None: the state has the embodiment's dimensions.
+        commands: For every state dimension the embodiment's dimension that it measures, or -1, whose range then is NaN
+            unless the embodiment describes the state. None: the state has the action's dimensions.
     """
     lower, upper = embodiment.state_range()
-    if commands is not None:
+    if embodiment.states:
+        lower, upper = (np.array([getattr(s, edge) for s in embodiment.states]) for edge in ("lower", "upper"))
+    elif commands is not None:
         lower, upper = (np.where(commands < 0, np.nan, edge[commands]) for edge in (lower, upper))
     return Space(Stats.from_range(lower, upper), Stats.from_range(*embodiment.action_range(relative, chunk)))
 
@@ -164,6 +166,18 @@ def widen(measured: Space, calibrated: Space, names: Mapping[str, Sequence[str]]
         f"{ACTION}:{names[ACTION][d]}" for d in narrow_action
     ]
     return Space(state, action, tuple(widened))
+
+
+def switch(measured: Space, calibrated: Space, switches: np.ndarray) -> Space:
+    """Give the action dimensions in a mask, which know two values only, exactly the range that is declared for them.
+
+    A task may use only one of the values, or one so rarely that it lies beyond the quantiles.
+    """
+    own, declared = measured.action, calibrated.action
+    q01, q99 = (
+        tuple(map(float, np.where(switches, getattr(declared, edge), getattr(own, edge)))) for edge in ("q01", "q99")
+    )
+    return replace(measured, action=replace(own, q01=q01, q99=q99))
 
 
 def _widen(measured: Stats, declared: Stats, floor: float) -> tuple[Stats, list[int]]:

@@ -17,6 +17,7 @@ from lerobot.utils.constants import OBS_STATE
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.lesson import Pairing
+from holdfast.embodiments.embodiment import TARGETS
 
 
 def relative_dimensions(config: Any, names: Sequence[str]) -> np.ndarray:
@@ -39,7 +40,11 @@ def settle_relative(
     if not wanted.any():
         return
     usable = wanted & pairing.paired
-    absolute = ", ".join(name for name, lost in zip(names, wanted & ~usable, strict=True) if lost)
+    absolute = ", ".join(
+        name if kind in TARGETS else f"{name} ({kind})"
+        for name, kind, lost in zip(names, pairing.kinds, wanted & ~usable, strict=True)
+        if lost
+    )
     if not usable.any():
         if asked:
             raise HoldfastError(
@@ -48,7 +53,7 @@ def settle_relative(
                 "give them the same names in the dataset's meta/info.json or name an embodiment in the stream."
             )
         config.use_relative_actions = False
-        say(f"Relative actions are off: no state dimension has the name of an action dimension ({absolute}).")
+        say(f"Relative actions are off: no state dimension measures a target of the same name ({absolute}).")
         return
     in_place = bool((pairing.places == np.arange(len(names)))[usable].all()) and pairing.states >= len(names)
     if not absolute and in_place:
@@ -60,7 +65,7 @@ def settle_relative(
         )
     config.relative_to = pairing.places.tolist()
     if absolute:
-        say(f"Actions without a state dimension of the same name stay absolute: {absolute}.")
+        say(f"Actions that are no targets or have no state dimension of the same name stay as they are: {absolute}.")
 
 
 @ProcessorStepRegistry.register("holdfast_paired_relative_actions")

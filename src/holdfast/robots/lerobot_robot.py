@@ -68,7 +68,7 @@ class LeRobotRobot:
         """Send the last pose again. An arm that cannot be reached has it already."""
         if self._last is not None:
             with suppress(FaultError):
-                self.send(self._last)
+                self.send(self.embodiment.still(self._last))
 
     def picture(self) -> np.ndarray:
         """The latest images of the first two cameras, side by side."""

@@ -1,7 +1,8 @@
 """The filter between a policy and the arms: whatever the policy wants, the command is a small step to a permitted pose.
 
-A command is the last command plus a move. Every rule is a range of moves that contains 0. So standing still is always
-permitted, the rules can be applied one after the other, and a shorter move never breaks a rule.
+A command is the last command plus a move; of an increment or a velocity, which lasts for one control step only, it is
+the move itself. Every rule is a range of moves that contains 0. So standing still is always permitted, the rules can be
+applied one after the other, and a shorter move never breaks a rule. A switch may jump to either of its two values.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import piper_x_ik as ik
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.embodiment import TARGETS, Embodiment
 from holdfast.embodiments.piper_x import SIDES, TCP, TCP_TO_TIP
 
 LEAD = 3  # a command is at most so many of the joint's fastest steps away from the measured angle
@@ -71,35 +72,42 @@ class Limits:
             )
 
     def start(self, measured: np.ndarray) -> Command:
-        """The command that holds the measured pose; an error if that is outside the joint limits."""
-        lower, upper = self.embodiment.state_range()
-        pose = np.clip(measured, lower, upper)
-        wrong = ~(np.abs(pose - measured) <= _TOLERANCE)  # written so that NaN is wrong too
+        """The command that stays as measured; an error if a target is outside its limits there."""
+        body = self.embodiment
+        lower, upper = body.state_range()
+        targets = body.of_kind(*TARGETS)
+        pose = np.where(targets, np.clip(measured, lower, upper), self._switched(measured))
+        wrong = targets & ~(np.abs(pose - measured) <= _TOLERANCE)  # written so that NaN is wrong too
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise HoldfastError(
-                f"{self.embodiment.names[i]} measures {measured[i]:.3f}, outside its limits {lower[i]:.3f} to "
+                f"{body.names[i]} measures {measured[i]:.3f}, outside its limits {lower[i]:.3f} to "
                 f"{upper[i]:.3f}. Move the arm back by hand, or check its zero, and start again."
             )
+        pose = body.still(pose)
         return Command(pose, np.zeros_like(pose))
 
     def hold(self, last: Command, reason: str) -> Command:
-        """Repeat the last pose."""
-        return Command(last.pose, np.zeros_like(last.pose), {reason: self.embodiment.names})
+        """Stay: targets and switches as in the last command, increments and velocities at 0."""
+        pose = self.embodiment.still(last.pose)
+        return Command(pose, np.zeros_like(pose), {reason: self.embodiment.names})
 
     def step(self, last: Command, measured: np.ndarray, wanted: np.ndarray, part: float = 1.0) -> Command:
-        """The nearest permitted command to the wanted pose.
+        """The nearest permitted command to the wanted one.
 
         Args:
             last: The command before.
-            measured: The measured pose.
+            measured: The measured pose; only targets are looked at.
             wanted: The policy's action; may be any numbers, or NaN.
             part: How much of a control step has passed since the command before, 0 to 1.
         """
+        body = self.embodiment
         wanted = np.asarray(wanted, dtype=float)
+        measured = np.where(body.of_kind(*TARGETS), measured, last.pose)
         if wanted.shape != last.pose.shape or not (np.isfinite(wanted).all() and np.isfinite(measured).all()):
             return self.hold(last, "not finite")
-        move, reasons = wanted - last.pose, {}
+        rest = body.still(last.pose)
+        move, reasons = np.where(body.of_kind("binary"), self._switched(wanted), wanted) - rest, {}
         low, high = np.full_like(move, -np.inf), np.full_like(move, np.inf)
         for reason, least, most in self._rules(last, measured, part):
             low, high = np.maximum(low, least), np.minimum(high, most)
@@ -110,21 +118,29 @@ class Limits:
         kept = self._within(last.pose, move, low, high)
         if (kept != move).any():
             reasons["workspace"] = self._names(kept != move)
-        return Command(np.clip(last.pose + kept, *self.embodiment.state_range()), kept, reasons)
+        return Command(np.clip(rest + kept, *body.state_range()), kept, reasons)
 
     def _rules(self, last: Command, measured: np.ndarray, part: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         """Each rule: its name, the least and the most move of every dimension."""
-        lower, upper = self.embodiment.state_range()
-        fastest = np.array([d.fastest for d in self.embodiment.dimensions])
-        joint = np.array([d.kind == "joint" for d in self.embodiment.dimensions])
-        yield "joint limit", lower - last.pose, upper - last.pose
-        yield "speed", -part * fastest, part * fastest
+        body = self.embodiment
+        lower, upper = body.state_range()
+        fastest = np.array([d.fastest for d in body.dimensions])
+        rest = body.still(last.pose)
+        yield "joint limit", lower - rest, upper - rest
+        speed = np.where(body.of_kind("binary"), np.inf, part * fastest)
+        yield "speed", -speed, speed
         # Not for fingers: they are light, and a grasped object stops them far from their command.
-        rise = np.where(joint, part * fastest / RISE, np.inf)
+        light = body.of_kind("gripper", "binary")
+        rise = np.where(light, np.inf, part * fastest / RISE)
         yield "acceleration", np.minimum(last.move, 0) - rise, np.maximum(last.move, 0) + rise
-        lead = np.where(joint, LEAD * fastest, np.inf)
+        lead = np.where(body.of_kind("joint", "target"), LEAD * fastest, np.inf)
         ahead = last.pose - measured
         yield "lead", np.minimum(-lead - ahead, 0), np.maximum(lead - ahead, 0)
+
+    def _switched(self, values: np.ndarray) -> np.ndarray:
+        """The lower or the upper limit, whichever is nearer; the lower one for NaN."""
+        lower, upper = self.embodiment.state_range()
+        return np.where(values > (lower + upper) / 2, upper, lower)
 
     def _within(self, pose: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """The move, changed for each arm that would leave the workspace."""

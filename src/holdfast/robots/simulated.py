@@ -53,9 +53,9 @@ class Simulated:
         self._episode.step(pose)
 
     def stop(self) -> None:
-        """One more step with the last command: nothing moves but what was moving."""
+        """One more step that stays at the last command: nothing moves but what was moving."""
         if not self.over:
-            self._episode.step(self._last)
+            self._episode.step(self.embodiment.still(self._last))
 
     def picture(self) -> np.ndarray:
         """What the arena shows to people."""

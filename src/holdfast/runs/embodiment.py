@@ -68,6 +68,8 @@ def _differences(begun: Embodiment | None, asked: Embodiment | None) -> Iterator
             one, other = getattr(before, field.name), getattr(after, field.name)
             if one != other:
                 yield f"{field.name} of {before.name!r} was {one!r}, now {other!r}"
+    if begun.states != asked.states:
+        yield "its states have changed"
 
 
 def _hash(content: Any) -> str:

@@ -259,7 +259,8 @@ def _find_embodiment(run: Run, files: Checkpoint, asked: str | None) -> Embodime
 
     names = files.schema["names"]
     robot = embodiments.load(asked) if asked else find_embodiment(run.paths.embodiment, of_stream)
-    if robot is not None and robot.names != tuple(names):
+    # A run takes its own robot's dimensions in order, whatever the dataset calls them.
+    if robot is not None and (robot.names != tuple(names) if asked else len(robot.names) != len(names)):
         raise HoldfastError(
             f"Embodiment {robot.name!r} has the dimensions {', '.join(robot.names)}; the run was trained on "
             f"{', '.join(names)}. Name the right one with --embodiment."

@@ -23,6 +23,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream
 from holdfast.data.loader import Batches
+from holdfast.data.targets import refuse_doubtful
 from holdfast.methods.state import MethodState, read_state
 from holdfast.norm import range_check
 from holdfast.norm.strategies import Normalization
@@ -140,6 +141,8 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     check_schema(agreed, data.lessons)
 
     adapter = start_policy(setting, data, previous if stage.start == "previous" else None)
+    if "use_relative_actions" not in config.policy.options:  # else the user has decided
+        refuse_doubtful(data.new, adapter.layout)
     data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
     normalization = settle_normalization(setting, adapter, data, previous)
     shapes = setting.method.kept_shapes(adapter.policy)

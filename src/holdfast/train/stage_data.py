@@ -24,7 +24,7 @@ from holdfast.data.resize import Resize
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.range_check import RangeCheck, RangeCounter
 from holdfast.norm.released import read_norm_stats
-from holdfast.norm.strategies import GIVEN, Normalization, Space, calibrated_space, widen
+from holdfast.norm.strategies import GIVEN, Normalization, Space, calibrated_space, switch, widen
 from holdfast.policies.config import resolve
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.store import EpisodeStore
@@ -132,6 +132,12 @@ def open_lesson(entry: StreamTask, config: TrainConfig, embodiment: Embodiment |
             "in the embodiment's order under the [[task]]: dimensions = [...]. It has "
             f"{', '.join(source.action_names)}."
         )
+    if embodiment.states and len(embodiment.states) != len(source.state_names):
+        raise HoldfastError(
+            f"Dataset {source.dataset} has {len(source.state_names)} state dimensions, embodiment {embodiment.name!r} "
+            f"describes {len(embodiment.states)}. Name the right embodiment in the stream, or correct its [[state]] "
+            f"tables. The dataset has {', '.join(source.state_names)}."
+        )
     if source.action_names != embodiment.names and set(source.action_names) == set(embodiment.names):
         raise HoldfastError(
             f"Dataset {source.dataset} stores the dimensions of {embodiment.name!r} in another order: "
@@ -213,7 +219,8 @@ def begin_normalization(config: NormConfig, lesson: Lesson, layout: Layout) -> N
         undeclared = [lesson.source.state_names[d] for d in np.flatnonzero(lesson.pairing.commands < 0)]
         raise HoldfastError(
             "Strategy 'calibrated' takes every range from the embodiment, which declares none for the state's "
-            f"{', '.join(undeclared)}. Choose --norm.strategy=frozen-first."
+            f"{', '.join(undeclared)}. Choose --norm.strategy=frozen-first, or describe the state in the robot's file: "
+            "a table [[state]] with name, lower and upper for each of its dimensions, in order."
         )
     known = Normalization(config.strategy, calibrated=declared if declared and declared.complete else None)
     if config.stats:
@@ -244,6 +251,7 @@ def extend(
 def _widened(space: Space, declared: Space | None, lesson: Lesson, config: NormConfig) -> Space:
     if declared is None:
         return space
+    space = switch(space, declared, lesson.pairing.of_kind("binary"))
     if config.widen == "idle":
         commands = lesson.pairing.commands
         declared = declared.without((commands >= 0) & lesson.active[commands], lesson.active)

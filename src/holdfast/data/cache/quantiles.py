@@ -55,7 +55,9 @@ def _key(lesson: Lesson, layout: Layout) -> str:
     source = lesson.source
     arrays = (source.state, source.action, source.starts, source.ends)
     values = [xxhash.xxh3_128_hexdigest(np.ascontiguousarray(array)) for array in arrays]
-    pairs = [lesson.pairing.places.tolist(), lesson.pairing.delta.tolist()]
+    pairing = lesson.pairing
+    pairs = [pairing.places.tolist(), pairing.of_kind("delta", "velocity").tolist()]
+    pairs += [pairing.of_kind("binary").tolist()] if "binary" in pairing.kinds else []
     relative = [layout.relative.tolist(), layout.relative_to]
     view = [layout.action, relative, lesson.active.tolist(), lesson.hold, pairs]
     return _digest([VERSION, CAPACITY, source.action_names, values, view])[:20]

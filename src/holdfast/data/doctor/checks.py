@@ -15,11 +15,11 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.doctor.findings import Expected, Finding, Severity, Summary, say_delete, say_dimensions, say_episodes
+from holdfast.data.doctor.kinds import unlike_targets, unlike_their_kind
 from holdfast.data.doctor.pictures import blind_cameras, lost_frames
 from holdfast.data.doctor.whole import Advance, altered_files, damaged_images
 from holdfast.data.lerobot.folder import read_words
 from holdfast.data.lerobot.source import Source, is_image, open_source
-from holdfast.data.lesson import pair
 from holdfast.data.mapping import apply
 
 
@@ -154,8 +154,10 @@ def _frozen(source: Source, expected: Expected) -> Iterator[Finding]:
         tiny = feature.limits(1 / 4, 1e-3 * moved)
         still = np.flatnonzero(feature.known & feature.active & (moved < tiny))
         if len(still):
+            motors = {d.kind for d in map(feature.dimensions.__getitem__, still) if d} & {"joint", "gripper"}
             detail = "Belongs to an arm the task uses, and never moves in the whole dataset."
-            advice = "On a robot, check its encoder and cable. This is fine if the task does not need it."
+            advice = "This is fine if the task does not need it."
+            advice += " On a real robot, check its encoder and cable." if motors else ""
             where = f"{feature.word} {say_dimensions(feature.names, still)}"
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, advice)
         within = np.fmax.reduceat(values, source.starts) - np.fmin.reduceat(values, source.starts)
@@ -172,8 +174,9 @@ def _jumping(source: Source, expected: Expected) -> Iterator[Finding]:
         steps[source.ends[:-1] - 1] = 0  # from one episode to the next
         limit = np.maximum(_largest_plausible(steps), 0.01 * np.nanmax(_range(feature.values)))
         limit = feature.limits(4, limit)
-        # A gripper command may jump from open to closed, and increments have no limit; a measured state cannot jump.
-        free = [feature.word == "action" and d is not None and d.kind != "joint" for d in feature.dimensions]
+        # A gripper command may jump from open to closed, and only targets move; a measured state cannot jump.
+        rigid = ("joint", "target")
+        free = [feature.word == "action" and d is not None and d.kind not in rigid for d in feature.dimensions]
         limit = np.where(free, np.inf, limit)
         frames, dimensions = np.nonzero(steps > limit)
         if len(frames):
@@ -194,28 +197,6 @@ def _largest_plausible(steps: np.ndarray) -> np.ndarray:
     usual = np.partition(steps, -few, axis=0)[-few] if few else np.zeros(steps.shape[1])
     # A dimension that nearly always rests is a switch, such as a gripper command, and may jump.
     return np.where(usual > 0, 20 * usual, np.inf)
-
-
-def _mismatch(source: Source, expected: Expected) -> Iterator[Finding]:
-    pairing, feature = pair(source, expected.robot(source)), expected.features(source)[1]
-    if not pairing.paired.any():
-        return
-    state = pairing.pose(source.state)
-    seen = _range(state)
-    moved = np.fmax(seen, _range(source.action))
-    # An idle arm sags a little below its command, and frozen joints have their own check: only moving joints count.
-    floor = feature.limits(4, np.full_like(seen, 0.01 * np.nanmax(seen)))
-    within = np.ones(len(source.state) - 1, dtype=bool)
-    within[source.ends[:-1] - 1] = False
-    apart = np.abs(source.action[:-1] - state[1:])[within] > 0.25 * moved
-    share = apart.mean(axis=0) * (seen > floor) if len(apart) else np.zeros_like(moved)
-    far = np.flatnonzero(feature.active & pairing.paired & (share > 0.5))
-    if len(far):
-        detail = f"The action is far from the next state in up to {share[far].max():.0%} of the frames."
-        advice = "Actions are taken as absolute targets in the units of the state: check for increments, velocities, "
-        advice += "degrees against radians, or another order of the joints. If they are increments, give them other "
-        advice += 'names than the state\'s, or kind = "delta" in an embodiment file.'
-        yield Finding("warning", source.dataset, "action-state", say_dimensions(feature.names, far), detail, advice)
 
 
 def _short(source: Source, expected: Expected) -> Iterator[Finding]:
@@ -266,7 +247,8 @@ CHECKS: tuple[Callable[[Source, Expected], Iterator[Finding]], ...] = (
     blind_cameras,
     _frozen,
     _jumping,
-    _mismatch,
+    unlike_targets,
+    unlike_their_kind,
     _short,
     _instruction,
     _duplicates,

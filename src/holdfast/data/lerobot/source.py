@@ -231,12 +231,12 @@ def open_source(dataset: str, opened: Opened | None = None, *, check_values: boo
 def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
     """Names of state and action, and for every action dimension the state dimension of the same name, or -1.
 
-    Missing names are made up, and then no dimensions are paired.
+    Missing names are made up, and then no dimensions are paired. A state gets the action's only if it is of its size.
     """
     state, action = (read_names(root, info, key) for key in (STATE, ACTION))
     sizes = {key: info["features"][key]["shape"][0] for key in (STATE, ACTION)}
     action_names = action or tuple(f"dimension_{i}" for i in range(sizes[ACTION]))
-    invented = action_names if sizes[STATE] == sizes[ACTION] else tuple(f"dimension_{i}" for i in range(sizes[STATE]))
+    invented = action_names if sizes[STATE] == sizes[ACTION] else tuple(f"state_{i}" for i in range(sizes[STATE]))
     places = [state.index(name) if state and action and name in state else -1 for name in action_names]
     return state or invented, action_names, tuple(places)
 

@@ -1,0 +1,226 @@
+"""Targets, increments, velocities and switches: each is resampled, held and normalized in its own way."""
+
+import numpy as np
+import pytest
+from toys import write_numbers
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Mapping, Task
+from holdfast.data.doctor.checks import examine
+from holdfast.data.doctor.findings import Expected
+from holdfast.data.lerobot.source import open_source
+from holdfast.data.lesson import Lesson, pair
+from holdfast.data.mapping import apply
+from holdfast.data.targets import doubtful
+from holdfast.embodiments import EMBODIMENTS, load
+from holdfast.embodiments.embodiment import Dimension, Embodiment, StateDimension
+from holdfast.norm.stats import Stats
+from holdfast.norm.strategies import Space, calibrated_space, switch
+from holdfast.robots.limits import Limits
+
+NAMES = ("x", "dy", "speed", "suction")
+ROBOT = Embodiment(
+    "mixed",
+    (
+        Dimension("x", "left", "target", -10, 10, 1),
+        Dimension("dy", "right", "delta", -1, 1, 0.1),
+        Dimension("speed", "right", "velocity", -1, 1, 0.2),
+        Dimension("suction", "right", "binary", 0, 1, 1),
+    ),
+)
+TASK = Task("go", "Go.", ("left",))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    root = tmp_path_factory.mktemp("kinds") / "go"
+    write_numbers(root, NAMES, NAMES, deltas=True)  # the names match, and still only `x` is a target
+    return open_source(str(root))
+
+
+def test_only_targets_are_paired_with_a_state(source):
+    assert pair(source).places.tolist() == [0, 1, 2, 3]
+    assert pair(source, ROBOT).places.tolist() == [0, -1, -1, -1]
+    assert pair(source, ROBOT).commands.tolist() == [0, -1, -1, -1]
+
+
+def test_a_slower_rate_adds_increments_averages_velocities_and_takes_the_last_switch(source):
+    seen = apply(source, Mapping(fps=2), ROBOT)  # every fifth of twelve frames: 5, 5 and 2 of them
+    raw, spans = source.action, ((0, 5), (5, 10), (10, 12))
+    last = [b - 1 for _, b in spans]
+    assert np.array_equal(seen.action[:3, [0, 3]], raw[last][:, [0, 3]])
+    assert np.allclose(seen.action[:3, 1], [raw[a:b, 1].sum() for a, b in spans])
+    assert np.allclose(seen.action[:3, 2], [raw[a:b, 2].mean() for a, b in spans])
+
+
+def test_what_is_averaged_is_part_of_the_fingerprint(source):
+    speeds = Embodiment("speeds", tuple(Dimension(n, "left", "velocity", -1, 1, 0.1) for n in NAMES))
+    targets = Embodiment("targets", tuple(Dimension(n, "left", "target", -1, 1, 0.1) for n in NAMES))
+    prints = [apply(source, Mapping(fps=2), robot).fingerprint for robot in (ROBOT, speeds, targets, None)]
+    assert len(set(prints)) == 3
+    assert prints[2] == prints[3]
+
+
+def test_an_idle_arm_does_not_move_and_keeps_its_switch(source):
+    lesson = Lesson(TASK, source, ROBOT.active(["left"]), True, ROBOT)
+    actions, _ = lesson.actions(np.array([5, 20]), (0, 1, 2))
+    assert not actions[..., [1, 2]].any()
+    assert np.array_equal(actions[..., 3], source.action[[5, 20], 3][:, None].repeat(3, axis=1))
+    other = Lesson(TASK, source, ROBOT.active(["right"]), True, ROBOT)
+    assert np.array_equal(other.actions(np.array([5]), (0, 1))[0][0, :, 0], source.state[[5, 5], 0])
+
+
+def test_a_server_holds_what_is_known_and_leaves_the_switch_to_the_policy():
+    places = ROBOT.measured_by(NAMES, NAMES)
+    pose = ROBOT.pose(np.arange(1, 5, dtype=np.float32), places)
+    assert np.array_equal(pose, [1, np.nan, np.nan, np.nan], equal_nan=True)
+    held = ROBOT.hold(np.full((2, 4), 9, np.float32), pose, ["left"])
+    assert held.tolist() == [[9, 0, 0, 9]] * 2
+    assert ROBOT.hold(np.full((2, 4), 9, np.float32), pose, ["right"]).tolist() == [[1, 9, 9, 9]] * 2
+
+
+def test_an_increment_that_could_not_stay_is_refused():
+    with pytest.raises(HoldfastError, match=r"'dx' of kind 'delta' needs lower <= 0 <= upper"):
+        Dimension("dx", "left", "delta", 0.1, 1, 0.1)
+
+
+FILE = """
+[[dimension]]
+name = "x"
+arm = "hand"
+kind = "target"
+lower = 0
+upper = 1
+step = 0.1
+[[dimension]]
+name = "on"
+arm = "hand"
+kind = "binary"
+lower = 0
+upper = 1
+step = 1
+[[state]]
+name = "force"
+lower = -5
+upper = 5
+[[state]]
+name = "x"
+lower = -0.1
+upper = 1.1
+"""
+
+
+def test_a_file_may_describe_the_state_on_its_own(tmp_path):
+    file = tmp_path / "hand.toml"
+    file.write_text(FILE)
+    hand = load(str(file))
+    assert hand.states == (StateDimension("force", -5, 5), StateDimension("x", -0.1, 1.1))
+    assert hand.measured_by(("a", "b"), ("c", "d")).tolist() == [1, -1]  # by the robot's names
+    space = calibrated_space(hand, np.zeros(2, bool), 4, np.array([-1, 0]))
+    assert (space.state.q01, space.state.q99) == ((-5, -0.1), (5, 1.1))
+    assert (space.action.q01, space.action.q99) == ((0, 0), (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[[state]]", "[[states]]", r"unknown key 'states'.*Did you mean 'state'"),
+        ("upper = 5", "upper = -5", "State 'force' needs finite lower < upper"),
+        ('name = "force"', 'name = "x"', "needs dimensions of different names"),
+        ('name = "force"\n', "", r"states\[0\].name is missing.*\[\[state\]\] needs name, lower and upper"),
+    ],
+)
+def test_a_bad_description_of_the_state_is_refused(tmp_path, old, new, message):
+    (tmp_path / "hand.toml").write_text(FILE.replace(old, new))
+    with pytest.raises(HoldfastError, match=f"(?i){message}"):
+        load(str(tmp_path / "hand.toml"))
+
+
+def test_a_switch_is_normalized_by_its_two_values():
+    measured = Stats.from_range(np.array([-0.5, 1.0]), np.array([0.5, 1.0]))  # never switched off
+    space = Space(measured, measured)
+    declared = Stats.from_range(np.array([-9.0, 0.0]), np.array([9.0, 1.0]))
+    found = switch(space, Space(declared, declared), np.array([False, True]))
+    assert (found.action.q01, found.action.q99) == ((-0.5, 0.0), (0.5, 1.0))
+    assert found.state == measured
+
+
+def test_a_robots_limits_follow_the_kind():
+    limits = Limits(ROBOT)
+    first = limits.start(np.array([2.0, np.nan, np.nan, np.nan]))
+    assert first.pose.tolist() == [2, 0, 0, 0]
+    moved = limits.step(first, np.array([2.0, np.nan, np.nan, 0.3]), np.array([9.0, 9.0, -9.0, 0.7]))
+    assert moved.pose[3] == 1  # a switch jumps
+    assert 0 < moved.pose[1] <= 0.2 + 1e-12  # at most the largest increment
+    assert -0.4 - 1e-12 <= moved.pose[2] < 0
+    after = moved
+    for _ in range(5):
+        after = limits.step(after, np.array([2.0, np.nan, np.nan, 0.3]), np.array([9.0, 9.0, -9.0, 0.7]))
+    assert after.pose[1:3] == pytest.approx([0.2, -0.4])  # each command on its own, never added up
+    assert limits.hold(after, "waited").pose.tolist() == [after.pose[0], 0, 0, 1]
+    assert limits.step(after, np.array([np.nan] * 4), np.zeros(4)).reasons == {"not finite": NAMES}
+
+
+def walk(tmp_path, act, names=("x", "y")):
+    """A dataset whose state, of the action's names, moves as `act` says: (state, change) -> action."""
+    write_numbers(tmp_path / "walk", names, names)
+    made = open_source(str(tmp_path / "walk"))
+    state = made.state - 5  # around 0, where an increment is not far from the state
+    change = np.diff(state, axis=0, append=state[-1:])
+    change[made.ends - 1] = 0
+    return made.with_numbers(state, act(state, change).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("act", "doubts"),
+    [
+        (lambda state, change: state + change, {}),
+        (lambda state, change: state + 1.5 * change, {}),  # a target that the arm does not quite reach
+        (lambda state, change: change, {0: "delta", 1: "delta"}),
+        (lambda state, change: 100 * change, {0: "delta", 1: "delta"}),
+        (lambda state, change: np.degrees(state + change), {0: "far", 1: "far"}),
+        (
+            lambda state, change: np.where(np.arange(len(state)) % 7 < 3, 9, -9)[:, None] + 0 * state,
+            {0: "binary", 1: "binary"},
+        ),
+    ],
+    ids=["targets", "far targets", "increments", "scaled increments", "degrees", "switches"],
+)
+def test_what_actions_look_like(tmp_path, act, doubts):
+    source = walk(tmp_path, act)
+    assert doubtful(source, pair(source)) == doubts
+
+
+def test_the_doctor_says_what_an_action_looks_like_and_what_to_write(tmp_path):
+    write_numbers(tmp_path / "go", ("x", "y"), ("x", "y"), deltas=True)
+    (finding,) = [f for f in examine(str(tmp_path / "go"), fast=True).findings if f.kind == "action-state"]
+    assert 'kind = "delta"' in finding.advice
+    assert "--policy.use_relative_actions" in finding.advice
+
+
+def test_the_doctor_compares_actions_with_their_kind(tmp_path):
+    write_numbers(tmp_path / "go", ("a", "b"), ("dx", "on"), deltas=True)
+    robot = Embodiment(
+        "r", (Dimension("dx", "left", "delta", -0.01, 0.01, 0.01), Dimension("on", "left", "binary", 0, 1, 1))
+    )
+    found = examine(str(tmp_path / "go"), Expected(TASK, robot), fast=True).findings
+    assert [(f.kind, f.where) for f in found if f.kind == "action-kind"] == [
+        ("action-kind", "dx"),
+        ("action-kind", "on"),
+    ]
+    assert "beyond -0.01 to 0.01" in found[0].detail + found[1].detail
+    assert not any("cable" in f.advice for f in found)
+
+
+def test_cables_are_for_motors_only(tmp_path):
+    write_numbers(tmp_path / "go", ("x",), ("x",))
+    for kind, spoken in (("joint", True), ("target", False)):
+        robot = Embodiment("r", (Dimension("x", "left", kind, -100, 100, 50),))  # it hardly moves
+        found = examine(str(tmp_path / "go"), Expected(TASK, robot), fast=True).findings
+        still = [f for f in found if f.kind == "frozen-joint" and "never moves" in f.detail]
+        assert [("cable" in f.advice) for f in still] == [spoken] * len(still) != []
+
+
+def test_shipped_hands_are_commanded_by_increments():
+    assert [d.kind for d in EMBODIMENTS["metaworld"].dimensions] == ["delta"] * 3 + ["velocity"]
+    assert [d.kind for d in EMBODIMENTS["libero"].dimensions] == ["delta"] * 6 + ["binary"]
