@@ -36,11 +36,14 @@ def recorded(tmp_path_factory) -> Path:
     output = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "PART", 2)
-        done, other = record.record([ORDER, OTHER], output, processes=2)
+        steps: list[int] = []
+        done, other = record.record([ORDER, OTHER], output, processes=2, watch=steps.append)
     assert (done.seeds, other.seeds) == ((500, 501, 502), (500,))
     assert done.dropped == other.dropped == ()
     assert sorted(output.iterdir()) == [done.folder, other.folder]
     assert len(open_source(str(other.folder)).lengths) == 1
+    assert steps == sorted(steps)
+    assert steps[-1] == sum(sum(open_source(str(one.folder)).lengths) for one in (done, other))
     return done.folder
 
 
@@ -171,7 +174,7 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "end_with_parent", lambda: None)
     monkeypatch.setattr(parts, "PART", 1)  # so that whole parts fail too
     real = demonstrate.demonstrate
-    monkeypatch.setattr(parts, "demonstrate", lambda o, seed, f: replace(real(o, seed, f), full=seed % 2 == 0))
+    monkeypatch.setattr(parts, "demonstrate", lambda o, seed, *more: replace(real(o, seed, *more), full=seed % 2 == 0))
     order = RecordingOrder("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([order], tmp_path, 1, lambda *said: reports.append(said))
@@ -188,7 +191,7 @@ def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path
     monkeypatch.setattr(parts, "PART", 2)
     log = []
 
-    def part(order, work, seeds, count):
+    def part(order, work, seeds, count, stepped):
         log.append((order.task, *seeds))
         kept = [seed for seed in seeds if seed != 1]  # the second layout fails, another takes its place
         for seed in seeds:

@@ -6,8 +6,10 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli import main
-from holdfast.commands.run import carry_out
+from holdfast.commands.overall_progress import OverallProgress
+from holdfast.commands.run import Job, carry_out
 from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import ProgressState, progress_file, write_state
 from holdfast.recipes.gpus import Gpus
 
 
@@ -96,27 +98,44 @@ def test_without_a_gpu_the_paper_is_only_planned(monkeypatch, tmp_path, capsys):
     assert not (tmp_path / "p").exists()
 
 
+def carried_out(phase, folder, ranks=1):
+    overall = OverallProgress([command for chain in phase for command in chain])
+    carry_out(phase, folder / "logs", Console(quiet=True), overall, ranks)
+    return overall
+
+
 def test_trainings_on_several_ranks_are_started_by_torchrun(tmp_path):
     """Both ranks fail alike, the first says why, and torchrun sums up."""
     command = ("train", f"--stream={tmp_path}/none.toml", f"--output={tmp_path}/er")
     with pytest.raises(HoldfastError, match="torchrun --standalone --nproc-per-node=2 -m holdfast train"):
-        carry_out([(command,)], tmp_path / "logs", Console(quiet=True), ranks=2)
+        carried_out([(command,)], tmp_path, ranks=2)
     log = (tmp_path / "logs" / "train-er.log").read_text()
     assert "none.toml" in log
     assert "local_rank: " in log
 
 
 def test_commands_of_a_phase_run_side_by_side_and_leave_logs(tmp_path):
-    carry_out([(("--version",),), (("--help",),)], tmp_path / "logs", Console(quiet=True))
+    overall = carried_out([(("--version",),), (("--help",),)], tmp_path)
+    assert overall.share([]) == 1
     logs = sorted((tmp_path / "logs").iterdir())
     assert len(logs) == 2
     assert any("holdfast" in log.read_text() for log in logs)
 
 
+def test_a_command_says_how_far_it_is_and_until_then_its_log_does(tmp_path):
+    job = Job((("record",),), 1, tmp_path / "record-1.log", None)
+    job.log.write_text("")
+    assert job.progress == ProgressState("starting")
+    job.log.write_text("one\ntwo\n")
+    assert job.progress == ProgressState("two")
+    write_state(progress_file(job.log), ProgressState("press_button 3 of 40", 0.075))
+    assert job.progress == ProgressState("press_button 3 of 40", 0.075)
+
+
 def test_a_chain_goes_on_until_a_command_fails(tmp_path):
     failing = ("doctor", str(tmp_path / "nothing"))
     with pytest.raises(HoldfastError, match="nothing"):
-        carry_out([(("--version",), failing, ("--help",))], tmp_path / "logs", Console(quiet=True))
+        carried_out([(("--version",), failing, ("--help",))], tmp_path)
     assert sorted(log.name for log in (tmp_path / "logs").iterdir()) == ["--version-1.log", "doctor-1.log"]
 
 
@@ -124,6 +143,6 @@ def test_a_failure_stops_the_others_and_names_its_log(tmp_path):
     failing = ("doctor", str(tmp_path / "nothing"))
     endless = ("record", "--tasks", "press_button", "--episodes", "1000", "--output", str(tmp_path / "data"))
     with pytest.raises(HoldfastError, match="nothing") as caught:
-        carry_out([(endless,), (failing,)], tmp_path / "logs", Console(quiet=True))
+        carried_out([(endless,), (failing,)], tmp_path)
     assert "doctor-2.log" in str(caught.value)
     assert not list(Path(tmp_path / "data").glob("press_button"))

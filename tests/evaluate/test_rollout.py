@@ -168,9 +168,12 @@ def test_one_set_of_processes_serves_all_checkpoints_of_a_gpu(finished, asked, m
     some = two_checkpoints(finished, (0,), (1, 2))
     calls = []
     monkeypatch.setattr(workers, "play", lambda *args: calls.append(args) or play(*args))
-    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    steps: list[int] = []
+    assert len(list(workers._batched(CPU, iter(some), 2, steps.append))) == 3
     assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
     assert len(calls) == 1
+    assert steps == sorted(steps)
+    assert steps[-1] > 0
 
 
 def test_large_policies_are_on_a_gpu_one_after_another(finished, asked, monkeypatch):
@@ -179,7 +182,7 @@ def test_large_policies_are_on_a_gpu_one_after_another(finished, asked, monkeypa
     workers._is_large.cache_clear()
     alive = []
     monkeypatch.setattr(workers, "play", lambda load, *args: alive.append(load) or play(load, *args))
-    assert len(list(workers._batched(CPU, iter(some), 2))) == 3
+    assert len(list(workers._batched(CPU, iter(some), 2, lambda steps: None))) == 3
     workers._is_large.cache_clear()
     assert len(alive) == 2
     assert asked == {some[0].checkpoint: {0}, some[1].checkpoint: {1, 2}}
@@ -188,7 +191,11 @@ def test_large_policies_are_on_a_gpu_one_after_another(finished, asked, monkeypa
 @pytest.mark.slow
 def test_policies_in_other_processes_give_the_same_trials(checkpoint):
     some = orders(checkpoint, range(10))  # more than one share
-    assert twins(trials(local(CPU, [checkpoint], 2)(iter(some)))) == twins(trials(run_share(CPU, some)))
+    steps: list[int] = []
+    found = twins(trials(local(CPU, [checkpoint], 2, steps.append)(iter(some))))
+    assert found == twins(trials(run_share(CPU, some)))
+    assert steps == sorted(steps)
+    assert steps[0] == 0 < steps[-1], "the policy is loaded, then every answer counts"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,11 @@ class Demonstration:
     frames: Path
 
 
-def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration:
-    """Let the expert demonstrate the layout of a seed, with its own speed and paths, and render the cameras."""
+def demonstrate(order: RecordingOrder, seed: int, folder: Path, stepped: Callable[[], None]) -> Demonstration:
+    """Let the expert demonstrate the layout of a seed, with its own speed and paths, and render the cameras.
+
+    `stepped` is called after every control step.
+    """
     episode = _open(order.arena, order.task)
     environment, cameras = episode.environment, episode.arena.cameras
     episode.begin(seed, order.level)
@@ -53,6 +57,7 @@ def demonstrate(order: RecordingOrder, seed: int, folder: Path) -> Demonstration
             states.append(seen.state)
             actions.append(action)
             episode.step(action)
+            stepped()
     full = episode.done
     if not full:
         path.unlink()

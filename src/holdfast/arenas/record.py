@@ -37,10 +37,12 @@ from holdfast.core.processes import end_with_parent, lasting_imports
 from holdfast.data.lerobot.writer import import_lerobot
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
-_since: Any = None  # in a worker process: shared counts of demonstrations kept and dropped, by task
+# In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
+_since: Any = None
 
 type Job = partial[None]
 type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
+type Watch = Callable[[int], None]  # control steps so far
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def record(
     output: Path,
     processes: int,
     report: Report = lambda task, kept, dropped: None,
+    watch: Watch = lambda steps: None,
 ) -> list[Recording]:
     """Record tasks into the datasets `output/<task>`, continuing what exists already.
 
@@ -92,6 +95,7 @@ def record(
         output: Folder of the datasets' folders.
         processes: Number of processes that simulate and render.
         report: Called after demonstrations of a task.
+        watch: Called several times a second.
     """
     check_path(output, "--output")
     for order in orders:
@@ -107,7 +111,7 @@ def record(
             busy = f"Another process is recording into {work.folder}. Wait for it or stop it."
             locks.enter_context(locked(work.folder / ".lock", busy))
             work.begin()
-        _run_jobs(missing, processes, report)
+        _run_jobs(missing, processes, report, watch)
     return [_finish(work) for work in works]
 
 
@@ -129,7 +133,7 @@ def _finish(work: Work) -> Recording:
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
 
 
-def _run_jobs(works: list[Work], processes: int, report: Report) -> None:
+def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -> None:
     """Run all jobs of all recordings, those of the longest task first."""
     works = sorted(works, key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
@@ -144,6 +148,7 @@ def _run_jobs(works: list[Work], processes: int, report: Report) -> None:
                 break
             done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
             counts.update()
+            watch(counts.since[-1])
             for job in done:
                 row = running.pop(job)
                 job.result()
@@ -155,7 +160,7 @@ class _Counts:
     """Counts of demonstrations kept and dropped, by recording: those on disk, and those since."""
 
     def __init__(self, works: list[Work], report: Report) -> None:
-        self.since = get_context("spawn").Array("i", 2 * len(works))
+        self.since = get_context("spawn").Array("i", 2 * len(works) + 1)
         self._works, self._report = works, report
         finished = [finished_parts(work.order, work.folder) for work in works]
         self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
@@ -163,7 +168,7 @@ class _Counts:
 
     def update(self) -> None:
         """Report recordings whose counts changed; raise an error if an expert mostly fails."""
-        counts = [earlier + since for earlier, since in zip(self._earlier, self.since[:], strict=True)]
+        counts = [earlier + since for earlier, since in zip(self._earlier, self.since[:-1], strict=True)]
         for row, work in enumerate(self._works):
             mine = slice(2 * row, 2 * row + 2)
             if counts[mine] != self._reported[mine]:
@@ -200,12 +205,17 @@ def _enter(since: Any) -> None:
 
 
 def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> None:
-    record_part(order, work, seeds, partial(_count, row))
+    record_part(order, work, seeds, partial(_count, row), _count_step)
 
 
 def _count(row: int, kept: bool) -> None:
     with _since.get_lock():
         _since[2 * row + (not kept)] += 1
+
+
+def _count_step() -> None:
+    with _since.get_lock():
+        _since[-1] += 1
 
 
 def _check_expert(order: RecordingOrder, kept: int, dropped: int) -> None:

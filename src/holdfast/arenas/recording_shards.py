@@ -56,7 +56,9 @@ def _planned(order: RecordingOrder, work: Path) -> list[range]:
     return planned
 
 
-def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None]) -> None:
+def record_part(
+    order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None], stepped: Callable[[], None]
+) -> None:
     """Record the demonstrations of some seeds into a part of their own, which gets its name when it is complete.
 
     Args:
@@ -64,6 +66,7 @@ def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable
         work: Folder of the parts.
         seeds: Layouts to demonstrate.
         count: Called after each demonstration with whether it is kept.
+        stepped: Called after each control step.
     """
     writing = work / f"writing-{seeds.start}"
     shutil.rmtree(writing, ignore_errors=True)
@@ -71,7 +74,7 @@ def record_part(order: RecordingOrder, work: Path, seeds: range, count: Callable
     with ExitStack() as stack:
         dataset = None
         for seed in seeds:
-            demonstration = demonstrate(order, seed, work / FRAMES)
+            demonstration = demonstrate(order, seed, work / FRAMES, stepped)
             if demonstration.full:
                 if dataset is None:
                     dataset = stack.enter_context(_open(order, writing))

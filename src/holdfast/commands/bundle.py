@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from holdfast.core.progress import working
+
 _HELP = """\
 A bundle is one folder with everything a policy needs to run: weights, normalization, transforms, prompts and rubrics of
 its tasks, its robot, and a SHA-256 of every file. An altered or incomplete bundle does not load. LeRobot's own tools
@@ -53,7 +55,8 @@ def _make(args: argparse.Namespace) -> int:
 
     stage = args.stage if args.stage is not None else read_run(args.run).stages[-1].number
     output = args.output or Path("bundles") / f"{args.run.resolve().name}-{stage}"
-    bundle = make(args.run, stage, output, args.embodiment)
+    with working("copying and hashing"):
+        bundle = make(args.run, stage, output, args.embodiment)
     size = sum(path.stat().st_size for path in bundle.path.rglob("*"))
     print(f"{output}: {size / 2**20:.1f} MiB, knows {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
     return 0
@@ -64,7 +67,8 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     args = parser.parse_args(words)
     from holdfast.serve.bundle import load
 
-    bundle = load(args.bundle)
+    with working("reading every byte"):
+        bundle = load(args.bundle)
     print(f"{args.bundle} is intact: {', '.join(bundle.tasks)}\nbundle {bundle.hash}")
     return 0
 
@@ -77,7 +81,8 @@ def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
     from holdfast.serve.bundle import load
     from holdfast.serve.diff import differences
 
-    found = list(differences(load(args.old), load(args.new)))
+    with working("reading every byte"):
+        found = list(differences(load(args.old), load(args.new)))
     print("\n".join(map(printable, found)) or "The bundles are the same.")
     return 1 if found else 0
 
@@ -88,7 +93,8 @@ def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
     args = parser.parse_args(words)
     from holdfast.serve.deploy import deploy
 
-    bundle = deploy(args.bundle, args.to)
+    with working("copying and hashing"):
+        bundle = deploy(args.bundle, args.to)
     print(f"{args.to}/current is {bundle.hash} now. Start it: holdfast serve {args.to}/current")
     return 0
 
@@ -98,6 +104,7 @@ def _rollback(parser: argparse.ArgumentParser, words: list[str]) -> int:
     args = parser.parse_args(words)
     from holdfast.serve.deploy import rollback
 
-    bundle = rollback(args.folder)
+    with working("reading every byte"):
+        bundle = rollback(args.folder)
     print(f"{args.folder}/current is {bundle.hash} again. Start it: holdfast serve {args.folder}/current")
     return 0

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from holdfast.commands.metrics import print_metrics
 from holdfast.core.errors import HoldfastError
+from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Matrix
 from holdfast.metrics import summarize
@@ -105,13 +106,17 @@ def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) ->
     cells = [cell for of in evaluations for cell in of.cells]
     if not cells:
         return
-    with progress_bar(console) as progress:
+    with progress_bar(console, part=(0.0, 1.0)) as progress:
         bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
-        for done, (of, cell) in enumerate(measure(evaluations, choice), 1):
+
+        def watch(steps: int) -> None:
+            progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
+
+        for done, (of, cell) in enumerate(measure(evaluations, choice, watch), 1):
             mean = sum(cell.scores) / len(cell.scores)
             said = f"{cell.task} after stage {cell.stage.number}: {mean:.1f} over {len(cell.scores)} trials"
             said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
-            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells), note=said)
+            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
             if cell.settled:
                 progress.console.print(said)
 
@@ -127,8 +132,8 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
 
 
 def _device(asked: str) -> str:
-    if asked == "cpu":  # do not import torch, which takes seconds
-        return asked
+    if asked == "cpu" or (asked == "auto" and not has_gpu_driver()):  # do not import torch, which takes seconds
+        return "cpu"
     from holdfast.policies.device import choose_device
 
     return choose_device(asked)

@@ -6,10 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from holdfast import catalog, embodiments
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
+from holdfast.core.progress import progress_bar, working
 from holdfast.core.records import Stream, StreamTask
 
 if TYPE_CHECKING:
@@ -65,8 +68,11 @@ def main(argv: list[str]) -> int:
     entries = {entry.task.name: entry for entry in stream.tasks}
     parts = [_part(kept, entries, embodiment, args.run) for kept in buffer.tasks]
     note = {"run": str(args.run), "stage": len(parts), "ratio": buffer.ratio}
-    checked_folder.write(args.output, lambda folder: write_episodes(folder, parts, note))
     episodes = sum(len(part.episodes) for part in parts)
+    with progress_bar(Console(stderr=True), part=(0.0, 1.0)) as bar:
+        total = sum(len(part.episodes) * len(part.source.cameras) for part in parts)
+        row = bar.add_task("copying and comparing videos", total=total, note=f"of {episodes} episodes")
+        checked_folder.write(args.output, lambda folder: write_episodes(folder, parts, note, lambda: bar.advance(row)))
     print(f"{episodes} episodes of {len(parts)} tasks, {size(args.output) / 2**20:.1f} MiB, in {args.output}")
     return 0
 
@@ -75,7 +81,8 @@ def _export_policy(folder: Path, output: Path) -> int:
     from holdfast.core import checked_folder
     from holdfast.policies.pi05.stock import write_stock
 
-    checked_folder.write(output, lambda target: write_stock(folder, target))
+    with working("converting the policy"):
+        checked_folder.write(output, lambda target: write_stock(folder, target))
     print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
     return 0
 

@@ -71,15 +71,20 @@ def _record(args: argparse.Namespace, tasks: list[str], height: int, width: int)
 
     console = Console(highlight=False)
     orders = [RecordingOrder(task, args.episodes, args.level, height, width, args.seed, args.arena) for task in tasks]
-    with progress_bar(console) as bar:
+    with progress_bar(console, part=(0.0, 1.0)) as bar:
         rows = {task: bar.add_task(task, total=args.episodes, note="") for task in tasks}
+        whole = bar.add_task("in all", total=args.episodes * len(tasks), note="starting")
 
         def report(task: str, kept: int, dropped: int) -> None:
             bar.update(rows[task], completed=kept, note=f"{dropped} dropped" if dropped else "")
+            bar.update(whole, completed=sum(row.completed for row in bar.tasks if row.id != whole))
             if not console.is_terminal and kept and kept % max(1, args.episodes // 10) == 0:
                 console.print(f"{task}  {kept}/{args.episodes}  {dropped} dropped")
 
-        recordings = record(orders, args.output, args.processes, report)
+        def watch(steps: int) -> None:
+            bar.update(whole, note=f"{steps:,} steps" if steps else "starting the simulations")
+
+        recordings = record(orders, args.output, args.processes, report, watch)
     for done in recordings:
         said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
         console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import working
 
 _HELP = """\
 Make one self-contained HTML page about one or more runs: score matrices, AS, BWT and FWT with intervals, where tasks
@@ -39,5 +40,7 @@ def main(argv: list[str]) -> int:
 
     from holdfast.report.page import write
 
-    print(write([Path(run) for run in options.runs], output))
+    with working("writing the report"):
+        page = write([Path(run) for run in options.runs], output)
+    print(page)
     return 0

@@ -20,7 +20,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from holdfast.commands.overall_progress import OverallProgress
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.progress import VARIABLE, ProgressState, progress_file, read_state
 from holdfast.recipes import RECIPES, SEEDS
 from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
 from holdfast.recipes.recipe import Chain, Command, Recipe
@@ -77,8 +79,9 @@ def main(argv: list[str]) -> int:
             print(_shown(command, ranks))
         return 0
     started = time.monotonic()
+    overall = OverallProgress([command for phase in phases for chain in phase for command in chain])
     for phase in phases:
-        carry_out(phase, output / "logs", console, ranks)
+        carry_out(phase, output / "logs", console, overall, ranks)
     for folder in recipe.shared:
         shutil.rmtree(folder, ignore_errors=True)
     finish(recipe, time.monotonic() - started, console)
@@ -150,13 +153,18 @@ class Job:
         return self.chain[0]
 
     @property
-    def state(self) -> str:
+    def progress(self) -> ProgressState:
+        """How far the running command is, in the words of its progress or of its log."""
+        return read_state(progress_file(self.log)) or ProgressState(self.last_line)
+
+    @property
+    def last_line(self) -> str:
         """The last line of the log."""
         lines = self.log.read_text(errors="replace").replace("\r", "\n").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
 
 
-def carry_out(phase: list[Chain], logs: Path, console: Console, ranks: int = 1) -> None:
+def carry_out(phase: list[Chain], logs: Path, console: Console, overall: OverallProgress, ranks: int = 1) -> None:
     """Run the chains of one phase in parallel; the first failure stops the others and is shown.
 
     Trainings run on `ranks` GPUs each.
@@ -171,16 +179,19 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, ranks: int = 1) 
         code = job.process.poll()
         if code:
             raise HoldfastError(_failure(job))
+        if code == 0:
+            overall.end(job.command)
         if code == 0 and len(job.chain) > 1:
             jobs[number] = start(job.chain[1:], number)
             return False
         return code == 0
 
     with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
-        while [number for number in range(len(jobs)) if not over(number)]:
+        while running := [jobs[number] for number in range(len(jobs)) if not over(number)]:
             time.sleep(0.2)
-            clock = Text(f"{time.monotonic() - began:.0f} s")
-            live.update(Group(clock, *(Text(f"  {job.command[0]}: {job.state}", overflow="ellipsis") for job in jobs)))
+            found = [(job.command, job.progress) for job in running]
+            lines = [Text(f"  {command[0]}: {now.text}", overflow="ellipsis", no_wrap=True) for command, now in found]
+            live.update(Group(overall.update((command, now.share) for command, now in found), *lines))
     console.print(f"  {time.monotonic() - began:.0f} s")
 
 
@@ -196,6 +207,8 @@ def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator
             job.process.terminate()
         for job in jobs:
             job.process.wait()
+        for file in [file for job in jobs for file in job.log.parent.glob(progress_file(Path("*")).name)]:
+            file.unlink(missing_ok=True)
 
 
 def _start(chain: Chain, number: int, chains: int, logs: Path, console: Console, ranks: int) -> Job:
@@ -204,8 +217,10 @@ def _start(chain: Chain, number: int, chains: int, logs: Path, console: Console,
     console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
     # Share the cores: on shared cores two torch threads can be slower than one.
     threads = str(max(1, (os.cpu_count() or 1) // (2 * chains * ranks)))
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1"}
     log = logs / f"{command[0]}-{_run_name(command) or number + 1}.log"
+    progress = progress_file(log).absolute()
+    progress.unlink(missing_ok=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", VARIABLE: str(progress)}
     launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
     with log.open("wb") as file:
         process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
@@ -213,7 +228,7 @@ def _start(chain: Chain, number: int, chains: int, logs: Path, console: Console,
 
 
 def _failure(job: Job) -> str:
-    said = job.state.removeprefix("holdfast: ")
+    said = job.last_line.removeprefix("holdfast: ")
     return f"`{_shown(job.command, job.ranks)}` failed: {said} Its output is in {job.log}."
 
 

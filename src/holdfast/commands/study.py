@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +31,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
+from holdfast.core.progress import ProgressState, progress_file, read_state
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
@@ -197,9 +199,17 @@ def _carry_out(
                 failed += bool(outcome.error)
                 _print_outcome(outcome, folder, console)
             running = [one for one in left if is_running(folder.log(one))]
-            lines = [f"  {job.name}: {last_line(folder.log(job))}" for job in running]
-            live.update(Group(Text(work.text()), *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines)))
+            now = {job.name: _now(folder.log(job)) for job in running}
+            bar = ProgressBar(total=1.0, completed=work.share({name: state.share for name, state in now.items()}))
+            said = [f"  {name}: {state.text}" for name, state in now.items()]
+            lines = [Text(line, overflow="ellipsis", no_wrap=True) for line in said]
+            live.update(Group(bar, Text(work.text()), *lines))
     return failed
+
+
+def _now(log: Path) -> ProgressState:
+    """How far a job is, in the words of its progress or of its log."""
+    return read_state(progress_file(log)) or ProgressState(last_line(log))
 
 
 def _print_outcome(outcome: FinishedJob, folder: StudyFolder, console: Console) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import working
 
 if TYPE_CHECKING:
     from holdfast.arenas.scripted import Tally
@@ -78,7 +79,8 @@ def _score(args: argparse.Namespace) -> int:
     seeds = _seeds(args.seeds)
     if args.processes < 1:
         raise HoldfastError(f"--processes must be at least 1, got {args.processes}.")
-    tally = score("twin", args.task, args.policy, args.level, seeds, args.processes, args.jitter)
+    with working(f"{len(seeds)} trials"):
+        tally = score("twin", args.task, args.policy, args.level, seeds, args.processes, args.jitter)
     if args.json:
         found = {
             "task": args.task,

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
+from holdfast.core.progress import working
 
 if TYPE_CHECKING:
     from holdfast.arenas.arena import ActingPolicy
@@ -112,7 +113,8 @@ def _write(args: argparse.Namespace, shown: Shown, console: Console) -> None:
     from holdfast import rubric
     from holdfast.arenas.watch import write_video
 
-    last = write_video(args.out, shown)
+    with working("filming"):
+        last = write_video(args.out, shown)
     score = "" if last.reached is None else f", score {rubric.score_reached(shown.task, last.reached):.0f} of 100"
     console.print(f"wrote {args.out}: {last.seconds:.1f} s{score}", soft_wrap=True)
 

@@ -14,7 +14,7 @@ from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
 from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.rollout import TrialOrder
-from holdfast.evaluate.workers import Setup, Workers, local, on_ray
+from holdfast.evaluate.workers import Setup, Watch, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.trials import Trials
 
@@ -102,13 +102,18 @@ def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
     return stage.name == task or stage.number == run.planned
 
 
-def measure(evaluations: Sequence[Evaluation], choice: Choice) -> Iterator[tuple[Evaluation, Cell]]:
-    """Run the remaining trials of all runs; yields a run and a cell each time one of its trials was written."""
+def measure(
+    evaluations: Sequence[Evaluation], choice: Choice, watch: Watch = lambda steps: None
+) -> Iterator[tuple[Evaluation, Cell]]:
+    """Run the remaining trials of all runs; yields a run and a cell each time one of its trials was written.
+
+    `watch` gets the control steps so far, at least every second.
+    """
     by_name = {(of.run.path, cell.stage.number, cell.task): (of, cell) for of in evaluations for cell in of.cells}
     if all(cell.settled for _, cell in by_name.values()):
         return
     orders = chain.from_iterable(_orders(of.run, choice, of.cells) for of in evaluations)
-    for order, trial in _workers([of.run for of in evaluations], choice)(orders):
+    for order, trial in _workers([of.run for of in evaluations], choice, watch)(orders):
         of, cell = by_name[order.run, order.stage, order.task.name]
         for due in cell.add(trial):
             of.trials.add(due)
@@ -155,11 +160,11 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
             )
 
 
-def _workers(runs: Sequence[Run], choice: Choice) -> Workers:
+def _workers(runs: Sequence[Run], choice: Choice, watch: Watch) -> Workers:
     setup = Setup(choice.device, choice.horizon, choice.arena)
     if choice.workers == "ray":
         return on_ray(setup)
-    return local(setup, [run.stages[0].checkpoint.folder for run in runs], choice.processes)
+    return local(setup, [run.stages[0].checkpoint.folder for run in runs], choice.processes, watch)
 
 
 def _check_names(run: Run, choice: Choice) -> None:

@@ -205,6 +205,7 @@ def play[L: Lane](
     lanes: Iterable[L],
     orders: Iterator[TrialOrder],
     ready: Callable[[Iterable[L]], list[L]] = list,
+    count: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[tuple[TrialOrder, Trial]]:
     """Run orders on all lanes, and yield every trial as it ends.
 
@@ -215,6 +216,7 @@ def play[L: Lane](
         lanes: Where trials are run.
         orders: What to run.
         ready: Chooses the busy lanes to answer now, in one batch; lanes in this process are always ready.
+        count: Called with the number of control steps of every answer.
     """
     pilots: dict[Path, Pilot] = {}
     free = list(lanes)
@@ -244,6 +246,7 @@ def play[L: Lane](
         for checkpoint, asking in questions.items():
             for lane, actions in zip(asking, pilots[checkpoint].answer(list(asking.values())), strict=True):
                 lane.go(actions)
+                count(len(actions))
 
 
 def _needs(pilot: Pilot) -> PolicyNeeds:

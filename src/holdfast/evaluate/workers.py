@@ -35,6 +35,10 @@ LARGE = 2**30  # bytes of weights above which a GPU has one policy at a time
 
 type Done = tuple[TrialOrder, Trial]
 type Workers = Callable[[Iterator[TrialOrder]], Iterator[Done]]
+type Watch = Callable[[int], None]  # gets the control steps so far, at least every second
+
+_TICK = 0.5  # seconds
+_steps: Any = None  # in a worker process: the control steps of all workers
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Setup:
     arena: str = "twin"
 
 
-def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None) -> Workers:
+def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None, watch: Watch) -> Workers:
     """Run trials on this machine, by default with one process per core, or two per core with a GPU.
 
     `checkpoints` are one of each run.
@@ -54,25 +58,35 @@ def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None) -> W
     remembers = any(Checkpoint(folder).policy_config.get("n_obs_steps", 1) > 1 for folder in checkpoints)
     cores = os.cpu_count() or 1
     if setup.device == "cpu" or remembers:
-        return lambda orders: _pooled(setup, orders, processes or cores)
+        return lambda orders: _pooled(setup, orders, processes or cores, watch)
     # More environments than cores: half of them wait for the GPU at any time.
-    return lambda orders: _batched(setup, orders, processes or 2 * cores)
+    return lambda orders: _batched(setup, orders, processes or 2 * cores, watch)
 
 
 def run_share(setup: Setup, orders: Sequence[TrialOrder]) -> list[Done]:
     """Run orders of one checkpoint in this process, which keeps the policy and open tasks for the next call."""
     pilot = _pilot(setup, orders[0].checkpoint)
-    return list(play(lambda checkpoint: pilot, _lanes(setup.arena, pilot.rows), iter(orders)))
+    return list(play(lambda checkpoint: pilot, _lanes(setup.arena, pilot.rows), iter(orders), count=_count))
 
 
-def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Done]:
-    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin_worker) as pool:
+def _count(more: int) -> None:
+    if _steps is not None:
+        with _steps.get_lock():
+            _steps.value += more
+
+
+def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
+    context = get_context("spawn")
+    steps = context.Value("q", 0)
+    with ProcessPoolExecutor(processes, context, initializer=_begin_worker, initargs=(steps,)) as pool:
 
         def submit(share: Sequence[TrialOrder]) -> Future[list[Done]]:
             return pool.submit(run_share, setup, share)
 
         def first(pending: list[Future[list[Done]]]) -> list[Future[list[Done]]]:
-            return list(wait(pending, return_when=FIRST_COMPLETED).done)
+            while not (done := wait(pending, _TICK, FIRST_COMPLETED).done):
+                watch(steps.value)
+            return list(done)
 
         try:
             yield from _mapped(orders, processes, submit, first, Future.result)
@@ -82,18 +96,28 @@ def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Itera
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int) -> Iterator[Done]:
+def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
     lanes = [RemoteLane(setup.arena) for _ in range(min(processes, GPU_ROWS))]
+    steps = 0
+
+    def count(more: int) -> None:
+        nonlocal steps
+        steps += more
+        watch(steps)
+
     try:
         for _, its in groupby(orders, lambda order: order.checkpoint if _is_large(order.checkpoint) else None):
-            yield from play(partial(_pilot, setup), lanes, its, RemoteLane.ready)
+            yield from play(partial(_pilot, setup), lanes, its, RemoteLane.ready, count)
     finally:
         for lane in lanes:
             lane.close()
 
 
 def on_ray(setup: Setup) -> Workers:
-    """Run trials on a Ray cluster whose machines all see the run's folder under the same path, else on this machine."""
+    """Run trials on a Ray cluster whose machines all see the run's folder under the same path, else on this machine.
+
+    Their steps are not counted.
+    """
     try:
         import ray
     except ImportError:
@@ -156,7 +180,9 @@ def _lanes(arena: str, number: int) -> list[LocalLane]:
     return [LocalLane(arena) for _ in range(number)]
 
 
-def _begin_worker() -> None:
+def _begin_worker(steps: Any) -> None:
+    global _steps
+    _steps = steps
     end_with_parent()
     with lasting_imports():
         import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.runs.run_log import read_lines
 from holdfast.studies.history import EndedJob, read_ended, write_ended
@@ -47,17 +47,28 @@ class WorkLeft:
         amount = samples_taken(self._folder, runs[job.name]) if job.kind == "train" else self._amounts[job.name]
         write_ended(self._folder, EndedJob(job.name, job.kind, outcome.error, outcome.seconds, amount))
 
+    def share(self, running: Mapping[str, float]) -> float:
+        """The share of all work that is done, from 0 to 1, given that of every running job."""
+        seconds = self._seconds()
+        weights = {name: 1.0 if None in seconds.values() else value or 0.0 for name, value in seconds.items()}
+        done = sum(weights[job.name] for job in self._done)
+        done += sum(weights[name] * part for name, part in running.items())
+        return done / (sum(weights.values()) or 1.0)
+
     def text(self) -> str:
         """Jobs done, time gone, and time left as far as the jobs done so far tell."""
         elapsed, count = self._clock() - self._began, len(self._done) + len(self._left)
         said = f"{len(self._done)} of {count} jobs done, {elapsed:.0f} s"
-        jobs = [*self._done, *self._left.values()]
-        seconds = job_seconds(self._study, self._plan, jobs, self._folder)
+        seconds = self._seconds()
         done = sum(seconds[job.name] or 0 for job in self._done)
         if not done or None in seconds.values():
             return said
         left = elapsed * sum(seconds[name] or 0 for name in self._left) / done  # as many at a time as so far
         return f"{said}, about {left / 60:.0f} min left"
+
+    def _seconds(self) -> dict[str, float | None]:
+        jobs = [*self._done, *self._left.values()]
+        return job_seconds(self._study, self._plan, jobs, self._folder)
 
 
 def amounts(study: Study, plan: Sequence[PlannedRun], jobs: Sequence[StudyJob]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.core.processes import killed_with_parent
+from holdfast.core.progress import VARIABLE, progress_file
 from holdfast.studies.jobs import StudyFolder, StudyJob
 from holdfast.studies.parcels import moved, outputs, unpack
 
@@ -90,15 +91,18 @@ def run_command(job: StudyJob, folder: StudyFolder, start: str, processes: int) 
     with log.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
+        progress = progress_file(log)
+        progress.unlink(missing_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "holdfast", *job.command, *more],
             stdout=file,
             stderr=file,
             cwd=start if Path(start).is_dir() else folder.root,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", VARIABLE: str(progress.absolute())},
             preexec_fn=partial(killed_with_parent, os.getpid()),
         )
         status = process.wait()
+        progress.unlink(missing_ok=True)
     error = "" if status == 0 else last_line(log) or f"exit status {status}"
     return Returned(error, time.monotonic() - began if first else None)
 

@@ -254,7 +254,7 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
     sampler = build_sampler(config, stage, data, state.looks)
     totals = LossTotals(data.names, adapter.names, setting.arms(adapter.names), setting.device, ranks)
     log = MetricsLog(files, config.log, setting.run.path.name, stage.name, state.step) if ranks.first else None
-    with StageProgress(setting.console, stage, config, state.step) as progress:
+    with StageProgress(setting.console, stage, config, state.step, stages_of(config, setting.stream)) as progress:
         for number, draw, batch in batches.iterate(sampler, state.step, ranks.number, ranks.count):
             if number == 0:
                 report_masking(setting, adapter, step.prepare(batch, config.seed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,10 +17,13 @@ from holdfast.train.config import TrainConfig
 class StageProgress:
     """Progress of one stage."""
 
-    def __init__(self, console: Console, stage: Stage, config: TrainConfig, start: int) -> None:
+    def __init__(
+        self, console: Console, stage: Stage, config: TrainConfig, start: int, stages: Sequence[Stage]
+    ) -> None:
         self._console, self._stage, self._config, self._start = console, stage, config, start
         self._begun = time.monotonic()
-        self._bar = progress_bar(console)
+        before, steps = sum(s.steps for s in stages if s.number < stage.number), sum(s.steps for s in stages)
+        self._bar = progress_bar(console, part=(before / steps, (before + stage.steps) / steps))
         self._task = self._bar.add_task(stage.name, total=stage.steps, completed=start, note="")
 
     def __enter__(self) -> StageProgress:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,13 @@ class EpisodeChoice:
     instruction: str | None = None
 
 
-def write_episodes(root: Path, parts: Sequence[EpisodeChoice], note: dict[str, Any]) -> None:
-    """Write a dataset into the empty folder `root`; `note` goes into its provenance with every part's origin."""
+def write_episodes(
+    root: Path, parts: Sequence[EpisodeChoice], note: dict[str, Any], stepped: Callable[[], None] = lambda: None
+) -> None:
+    """Write a dataset into the empty folder `root`; `note` goes into its provenance with every part's origin.
+
+    `stepped` is called after every camera of every episode.
+    """
     features = common_features(parts)
     tasks: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
@@ -67,6 +72,7 @@ def write_episodes(root: Path, parts: Sequence[EpisodeChoice], note: dict[str, A
                     video, copied = _write_video(root, len(rows), part.source, camera, episode)
                     row.update(video)
                     encoded |= set() if copied else {camera.key}
+                stepped()
             rows.append(row)
             frames += len(table)
     for key in encoded:  # some files no longer have the source's codec

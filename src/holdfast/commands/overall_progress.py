@@ -1,0 +1,57 @@
+"""One bar for many commands: their shares of the work, those that are done, and how far the running ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from holdfast.core.clock import STEADY, Clock
+from holdfast.recipes.recipe import Command
+
+# Minutes of each command in the quickstart: 2 of recording, 5.7 of two trainings, 1.4 of trials (docs/results.md).
+_WEIGHTS = {"record": 2.0, "train": 2.85, "evaluate": 0.7, "report": 0.1}
+_MEMORY = 600.0  # seconds whose speed decides the time left
+
+
+class OverallProgress:
+    """Progress of all commands of a recipe."""
+
+    def __init__(self, commands: Sequence[Command], clock: Clock = STEADY) -> None:
+        self._all = sum(map(_weight, commands))
+        self._ended: set[Command] = set()
+        self._bar = Progress(
+            TextColumn("in all"),
+            BarColumn(),
+            TextColumn("{task.percentage:.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            get_time=clock.now,
+            speed_estimate_period=_MEMORY,
+        )
+        self._task = self._bar.add_task("", total=1.0)
+
+    def end(self, command: Command) -> None:
+        """A command is done."""
+        self._ended.add(command)
+
+    def update(self, running: Iterable[tuple[Command, float]]) -> RenderableType:
+        """The bar, given the running commands and the share of each that is done."""
+        self._bar.update(self._task, completed=self.share(running))
+        return self._bar.get_renderable()
+
+    def share(self, running: Iterable[tuple[Command, float]]) -> float:
+        """The share of all work that is done, from 0 to 1."""
+        begun = sum(_weight(command) * share for command, share in running)
+        return (sum(map(_weight, self._ended)) + begun) / self._all
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time left at the speed so far, or None before anything moved."""
+        return self._bar.tasks[0].time_remaining
+
+
+def _weight(command: Command) -> float:
+    return _WEIGHTS.get(command[0], 1.0)
