@@ -14,6 +14,12 @@ settings.load_profile("holdfast")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
 
+def pytest_collection_modifyitems(items):
+    """Files with slow tests come first, so that no process is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def frame_cache(tmp_path_factory):
     """One frame cache for all tests, away from the user's own."""

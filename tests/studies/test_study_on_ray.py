@@ -126,8 +126,9 @@ def stages_trained(run):
 
 def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_once(cluster, in_process, tmp_path):
     file, folder = write_study(tmp_path), tmp_path / "study"
-    edited(file, 'method = ["sequential", "er"]\n[[grid]]\n', 'stream = ["points.toml", "back.toml"]\n')
-    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = ["sequential", "er", "joint"]')
+    edited(file, "seeds = [1, 2]", "seeds = [1]")
+    edited(file, "[[grid]]\nmethod = [", '[[grid]]\nstream = ["points.toml", "back.toml"]\nmethod = [')
+    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = "joint"')
     number = random.randrange(10**6)
     print(f"moments of the kills: seed {number}")
     pause = random.Random(number).uniform
@@ -142,10 +143,10 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
     assert not (folder / "shared").exists()
 
     runs = sorted(path.name for path in (folder / "runs").iterdir())
-    assert len(runs) == 12
+    assert len(runs) == 5
     trained = {name: stages_trained(folder / "runs" / name) for name in runs}
-    # For every seed: the first task of each stream once for both methods, a second stage of each, and joint training.
-    assert sum(map(len, trained.values())) == 2 * 2 * (1 + 2 + 1)
+    # The first task of each stream once for both methods, a second stage of each, and joint training.
+    assert sum(map(len, trained.values())) == 2 * (1 + 2) + 1
     for name in runs:
         stream, method, seed = name.rsplit("-", 2)
         stream = "points" if "points" in stream else "back"

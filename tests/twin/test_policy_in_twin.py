@@ -35,15 +35,29 @@ def checkpoint(tmp_path_factory) -> Path:
     return folder / "run" / "stages" / f"01-{TASK}" / "checkpoint"
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-def test_lerobot_evaluates_it(checkpoint, tmp_path, batch):
-    flags = [f"--policy.path={checkpoint / 'policy'}", "--env.type=holdfast_twin", f"--env.task={TASK}"]
-    flags += ["--env.height=32", "--env.width=32", "--env.episode_length=20", "--policy.device=cpu"]
-    flags += ["--eval.n_episodes=2", f"--eval.batch_size={batch}", f"--output_dir={tmp_path}"]
+def lerobot_eval(flags: list[str]) -> None:
+    """The command in a process of its own, which has to find our plugins."""
     program = Path(sys.executable).parent / "lerobot-eval"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([str(program), *flags], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def lerobot_eval_here(flags: list[str]) -> None:
+    """The command in this process, where LeRobot is imported already."""
+    from lerobot.scripts import lerobot_eval
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["lerobot-eval", *flags])
+        lerobot_eval.eval_main()
+
+
+@pytest.mark.parametrize(("batch", "command"), [(1, lerobot_eval_here), (2, lerobot_eval)])
+def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
+    flags = [f"--policy.path={checkpoint / 'policy'}", "--env.type=holdfast_twin", f"--env.task={TASK}"]
+    flags += ["--env.height=32", "--env.width=32", "--env.episode_length=20", "--policy.device=cpu"]
+    flags += ["--eval.n_episodes=2", f"--eval.batch_size={batch}", f"--output_dir={tmp_path}"]
+    command(flags)
     found = json.loads((tmp_path / "eval_info.json").read_text())
     assert found["overall"]["n_episodes"] == 2
     assert found["overall"]["avg_sum_reward"] <= 1

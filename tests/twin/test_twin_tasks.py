@@ -52,15 +52,9 @@ def test_name_and_time_limit(task):
 
 
 @EVERY_TASK
-def test_expert_has_full_score(task):
-    for level in ("nominal", "easy", "standard"):
-        assert score("twin", task, "expert", level, range(1000, 1003)).scores == (100, 100, 100), level
-
-
-@EVERY_TASK
 def test_doing_nothing_scores_nothing(task):
-    for level in ("easy", "standard", "wide"):
-        assert score("twin", task, "noop", level, range(2)).scores == (0, 0), level
+    for seed, level in enumerate(("easy", "standard", "wide")):
+        assert score("twin", task, "noop", level, [seed]).scores == (0,), level
 
 
 @EVERY_TASK
@@ -91,27 +85,27 @@ def test_bars_of_the_expert(task):
     share = 0.96 if task in CLOTH else 0.99
     # Few seeds, to guard against regressions; `holdfast twin score --seeds A:B` measures the bars on hundreds.
     seeds = range(2000, 2003 if task in CLOTH else 2008)
+    assert score("twin", task, "expert", "nominal", seeds[:1]).full == 1  # the same layout for all seeds
+    assert score("twin", task, "expert", "easy", seeds[:3]).full == 3
     assert score("twin", task, "expert", "standard", seeds).full >= int(share * len(seeds))
-    assert score("twin", task, "expert", "easy", seeds).full == len(seeds)
     assert score("twin", task, "expert", "standard", seeds, jitter=True).full >= int((share - 0.03) * len(seeds))
 
 
 @EVERY_TASK
 @pytest.mark.slow
 def test_bars_of_the_baselines(task):
-    seeds = range(2000, 2010 if task in CLOTH else 2040)
+    seeds = range(2000, 2010 if task in CLOTH else 2020)
     assert mean(score("twin", task, "blind", "standard", seeds).scores) <= 35
     if task not in NO_GRASP:
-        assert mean(score("twin", task, "open-gripper", "standard", seeds[:10]).scores) <= OPEN_GRIPPER_MOST.get(
-            task, 50
-        )
+        most = OPEN_GRIPPER_MOST.get(task, 50)
+        assert mean(score("twin", task, "open-gripper", "standard", seeds[:4]).scores) <= most
 
 
 def scores_under_noise(env: CellEnv, deviation: float) -> list[float]:
     """Scores of an expert whose joint targets wander by a correlated noise of this standard deviation (rad)."""
     joints = [i for i, d in enumerate(EMBODIMENTS["piper_x_pair"].dimensions) if d.kind == "joint"]
     scores = []
-    for seed in range(6):
+    for seed in range(4):
         env.reset(seed)
         rng, noise, expert = np.random.default_rng(seed), np.zeros(len(joints)), POLICIES["expert"](env, None)
         while not env.over and (action := expert.act()) is not None:
