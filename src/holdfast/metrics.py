@@ -5,6 +5,9 @@ With c(i, j) the mean score of task i after stage j, and b(i) that of task i tra
     AS_k  = mean over i <= k of c(i, k)
     BWT_k = mean over j < k of c(j, k) - c(j, j)             negative: forgetting
     FWT_k = mean over 2 <= j <= k of c(j, j) - b(j)          positive: earlier tasks help new ones
+
+A task that comes back counts once: AS_k is over all tasks so far, BWT_k compares with a task's last visit and leaves
+out the task that stage k learns, FWT_k has first visits only.
 """
 
 from __future__ import annotations
@@ -59,25 +62,25 @@ class StageMetrics:
 
 
 def summarize(matrix: Matrix, draws: int = 2000, seed: int = 0) -> list[StageMetrics]:
-    """The metrics after every stage, one stage per task; stages not measured have no value.
+    """The metrics after every stage; stages not measured have no value.
 
     Args:
         matrix: The scores; cells of tasks not yet trained (i > j) are allowed and ignored.
         draws: Bootstrap resamples per interval.
-        seed: Of the resamples. A cell's resamples depend only on the seed and the cell, so intervals of early
-            stages do not change when later stages are added.
+        seed: Of the resamples. Those of a cell depend on it and the cell only, so later stages change no interval.
     """
     check(matrix)
     scores = _Scores(matrix, draws, seed)
-    return [
-        StageMetrics(
-            stage=k,
-            average_score=scores.figure(np.arange(1, k + 1), k),
-            bwt=scores.figure(np.arange(1, k), k, minus=np.arange(1, k)),
-            fwt=scores.figure(np.arange(2, k + 1), np.arange(2, k + 1), minus=_ALONE),
-        )
-        for k in range(1, len(matrix.tasks) + 1)
-    ]
+    found, first, last = [], dict[int, int](), dict[int, int]()  # task -> stage
+    for k, task in enumerate(matrix.learned, 1):
+        first.setdefault(task, k)
+        last[task] = k
+        tasks = np.array(list(first))
+        old, new = tasks[tasks != task], tasks[1:]
+        bwt = scores.figure(old, k, minus=np.array([last[i] for i in old.tolist()]))
+        fwt = scores.figure(new, np.array([first[i] for i in new.tolist()]), minus=_ALONE)
+        found.append(StageMetrics(k, scores.figure(tasks, k), bwt, fwt))
+    return found
 
 
 def mean_of_means(groups: Sequence[Sequence[float]], draws: int = 2000, seed: int = 0) -> Figure:
@@ -122,14 +125,13 @@ def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
 class _Scores:
     """Means and resampled means of the cells, each resampled once so that terms sharing a cell stay paired.
 
-    scipy.stats.bootstrap resamples for every figure: it takes five times as long, and intervals of early stages
-    would change when stages are added.
+    scipy.stats.bootstrap resamples for every figure: it takes five times as long, and later stages change intervals.
     """
 
     def __init__(self, matrix: Matrix, draws: int, seed: int) -> None:
         self.tasks, self.draws, self.seed = matrix.tasks, draws, seed
         self.trials = {**matrix.cells, **{(i, _ALONE): scores for i, scores in matrix.baseline.items()}}
-        shape = (len(self.tasks) + 1, len(self.tasks) + 1)
+        shape = (len(self.tasks) + 1, len(matrix.learned) + 1)
         self.means, self.counts = np.full(shape, np.nan), np.zeros(shape, int)
         for key, scores in self.trials.items():
             self.counts[key] = len(scores)
@@ -158,9 +160,8 @@ class _Scores:
             return Figure(value)
         keys = [list(zip(tasks.tolist(), column.tolist(), strict=True)) for column in columns]
         samples = [np.array([self.resampled(key) for key in column]) for column in keys]
-        low, high = np.percentile(
-            np.mean(samples[0] if minus is None else samples[0] - samples[1], axis=0), _PERCENTILES
-        )
+        drawn = np.mean(samples[0] if minus is None else samples[0] - samples[1], axis=0)
+        low, high = np.percentile(drawn, _PERCENTILES)
         return Figure(value, float(low), float(high))
 
 
@@ -177,10 +178,10 @@ def _place(tasks: Sequence[str], key: _Key) -> str:
 
 def check(matrix: Matrix) -> None:
     """Refuse cells outside the tasks and scores that are not finite; scores may have any scale up to 1e15."""
-    size = len(matrix.tasks)
+    size, stages = len(matrix.tasks), len(matrix.learned)
     alone = (((i, _ALONE), scores) for i, scores in matrix.baseline.items())
     for (i, j), scores in chain(matrix.cells.items(), alone):
-        if not (1 <= i <= size and 0 <= j <= size) or (j == _ALONE and (i, j) in matrix.cells):
+        if not (1 <= i <= size and 0 <= j <= stages) or (j == _ALONE and (i, j) in matrix.cells):
             raise HoldfastError(f"Cell ({i}, {j}) lies outside a matrix of {size} tasks; both count from 1.")
         for score in scores:
             if not -_LARGEST <= score <= _LARGEST:  # written so that NaN is wrong too
@@ -208,8 +209,7 @@ def matrix_from_json(obj: object) -> Matrix:
         if not isinstance(row, list) or not j <= len(row) <= len(tasks):
             raise HoldfastError(
                 f"Row {j} of 'cells' must list {j} to {len(tasks)} scores, those of tasks 1, 2, ... after stage {j}, "
-                f"got {_kind(row)}. "
-                "Write null for a score that was not measured."
+                f"got {_kind(row)}. Write null for a score that was not measured."
             )
         cells |= {(i, j): scores for i, scores in _measured(row, tasks, j)}
     alone = obj.get("baseline")

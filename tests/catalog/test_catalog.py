@@ -130,7 +130,7 @@ def test_catalog_stream_keeps_the_order_and_finds_datasets_under_data_root(name,
 
 
 def test_streams_lists_the_catalog():
-    assert catalog.streams() == tuple(ORDERS)
+    assert catalog.streams()[: len(ORDERS)] == tuple(ORDERS)
 
 
 def test_catalog_stream_without_data_root_asks_for_it():
@@ -227,7 +227,9 @@ MILESTONES = ("[[task.milestone]]", 'name = "a"', 'text = "A."', "[[task.milesto
             id="catalog task redefined",
         ),
         pytest.param(
-            one_task(*WIPE) + "\n[[task]]\n" + "\n".join(WIPE), ["'wipe'", "more than once"], id="duplicate task"
+            one_task(*WIPE) + "\n[[task]]\n" + "\n".join(WIPE).replace("Wipe.", "Rub."),
+            ["'wipe' twice", "another definition", "needs its own name"],
+            id="task redefined",
         ),
         pytest.param(
             one_task(*WIPE, *MILESTONES[:3], 'needs = ["b"]', *MILESTONES[3:]),

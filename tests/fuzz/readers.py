@@ -348,6 +348,15 @@ def imported_csv(file: Path) -> object:
     return read([read_run(file.parent)], file)
 
 
+def scores_from_elsewhere(file: Path) -> object:
+    from holdfast.console.elsewhere import Origin, read_scores
+    from holdfast.runs.run import read_run
+
+    for old in file.parent.glob("trials.sqlite*"):
+        old.unlink()
+    return read_scores([read_run(file.parent)], file, Origin(stage=1) if file.suffix == ".json" else Origin())
+
+
 def database(kind: str) -> Callable[[Path], None]:
     """Opens the file as trials or as sheets and reads all rows."""
 
@@ -476,6 +485,8 @@ READERS = [
     Reader("training.safetensors", samples.progress("training.safetensors"), training_state),
     Reader("rollout.json", copied("filmed", "rollouts/0000/rollout.json"), rollouts),
     Reader("trials as CSV", samples.run_with("trials.csv", samples.TRIALS_CSV), imported_csv),
+    Reader("scores as CSV", samples.run_with("table.csv", samples.PLAIN_SCORES), scores_from_elsewhere),
+    Reader("eval_info.json", samples.run_with("eval_info.json", samples.EVAL_INFO), scores_from_elsewhere),
     Reader("trials.sqlite", copied("run", "trials.sqlite"), database("trials")),
     Reader("a row of trials.sqlite", written("row.json", samples.TRIAL), stored_row("trials")),
     Reader("scoring.sqlite", samples.sheets, database("sheets")),

@@ -121,6 +121,11 @@ TRIALS_CSV = (
     "stack_bowls,1,2026-11-15T16:10:02,ann,3,,,yes,12.5,,fine\n"
     'press_button,2,1700000000.5,bob,,,,no,,,"one, two"\n'
 )
+PLAIN_SCORES = "task,stage,seed,success\nstack_bowls,1,0,yes\npress_button,2,1,no\n"
+EVAL_INFO = json.dumps({
+    "per_task": [{"task_group": "stack_bowls", "task_id": 0, "metrics": {"successes": [True, False]}}],
+    "overall": {"pc_success": 50.0},
+})  # fmt: skip
 TRIAL = {
     "run": "run", "task": "stack_bowls", "stage": 1, "milestones": "[]", "penalties": "{}", "source": "twin", "seed": 3,
     "level": "standard", "seconds": 12.0, "score": 0.0, "valid": 1, "final": 1, "operator": "", "when": 1.7e9,

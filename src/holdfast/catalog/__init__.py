@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.catalog.field import field_stream, field_streams
 from holdfast.catalog.published import Paper as Paper
 from holdfast.catalog.published import paper as paper
 from holdfast.catalog.reader import build, check_keys, convert, read, toml_keys
@@ -50,19 +51,22 @@ def cameras() -> tuple[CellCamera, ...]:
 
 
 def streams() -> tuple[str, ...]:
-    """Names of the catalog's streams."""
-    return tuple(_streams())
+    """Names of the catalog's streams: the benchmark's, then those of the field."""
+    return (*_streams(), *field_streams())
 
 
 def load_stream(name_or_path: str, data_root: str | None = None) -> Stream:
     """Load a stream of the catalog by name, or one from a TOML file; no dataset is opened.
 
+    LIBERO's suites have 21 orders: `libero_goal:3`.
+
     Args:
         name_or_path: One of `streams()`, or the path of a TOML file.
         data_root: Folder with one dataset folder per task, for tasks that do not name a dataset.
     """
-    if name_or_path in _streams():
-        return _stream(_streams()[name_or_path], _HERE, data_root, f"catalog stream {name_or_path!r}")
+    known = _streams().get(name_or_path) or field_stream(name_or_path)
+    if known:
+        return _stream(known, _HERE, data_root, f"catalog stream {name_or_path!r}")
     path = Path(os.path.expanduser(name_or_path))
     if not os.path.exists(path):
         raise HoldfastError(
@@ -97,11 +101,12 @@ def _stream(table: dict[str, Any], folder: Path, data_root: str | None, where: s
         raise HoldfastError(f"{where} lists no task. Add a table [[task]] with a name and a dataset for each.")
     if len(entries) > _MOST_TASKS:
         raise HoldfastError(f"{where} lists {len(entries)} tasks. Use at most {_MOST_TASKS}.")
-    built = tuple(
-        _stream_task(e, folder, data_root, embodiment, f"{where}: task {n}") for n, e in enumerate(entries, 1)
-    )
+    built: dict[int, StreamTask] = {}
+    for n, entry in enumerate(entries, 1):
+        back = [known for known in built.values() if entry == {"name": known.task.name}]  # a task that comes back
+        built[n] = back[0] if back else _stream_task(entry, folder, data_root, embodiment, f"{where}: task {n}")
     try:
-        return Stream(name, built, embodiment)
+        return Stream(name, tuple(built.values()), embodiment)
     except HoldfastError as error:
         raise HoldfastError(f"{where}: {error}") from None
 

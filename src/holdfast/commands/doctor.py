@@ -109,13 +109,13 @@ def _datasets(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
     """The datasets of a target, each with what is known about it."""
     if Path(target).is_dir():
         return [(target, Expected())]
-    if target.endswith(".toml") or target in catalog.streams():
+    if target.endswith(".toml") or target.partition(":")[0] in catalog.streams():
         stream = catalog.load_stream(target, data_root)
         robot = embodiments.load(stream.embodiment) if stream.embodiment else None
         for entry in stream.tasks:
             if robot is not None:
                 robot.active(entry.task.arms)  # an unknown arm is an error of the stream, not of the data
-        return [(entry.dataset, Expected(entry.task, robot, mapping=entry.mapping)) for entry in stream.tasks]
+        return [(entry.dataset, Expected(entry.task, robot, mapping=entry.mapping)) for entry in stream.distinct]
     if target.count("/") == 1 and not target.startswith((".", "/", "~")):
         return [(target, Expected())]
     raise HoldfastError(

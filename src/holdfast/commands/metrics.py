@@ -124,7 +124,7 @@ def print_metrics(matrix: Matrix) -> None:
     # A pipe has no width; ten stages need about 100 columns, and numbers must not be folded.
     console = Console(width=max(120, Console().width), highlight=False)
     intervals = any(figure.low is not None for column in _figures(stages).values() for figure in column)
-    if len(matrix.tasks) <= _WIDEST:
+    if len(matrix.learned) <= _WIDEST:
         console.print("[bold]Score of each task after each stage[/]", _matrix_table(matrix), sep="\n")
     else:
         console.print(f"The scores of {len(matrix.tasks)} tasks are too wide for a table.")
@@ -150,7 +150,7 @@ def _missing(matrix: Matrix, stages: list[StageMetrics]) -> Iterator[str]:
 
 def _matrix_table(matrix: Matrix) -> Table:
     table = Table("task", box=SIMPLE_HEAD, show_edge=False)
-    stages = range(1, len(matrix.tasks) + 1)
+    stages = range(1, len(matrix.learned) + 1)
     for stage in stages:
         table.add_column(str(stage), justify="right", no_wrap=True)
     if matrix.baseline:

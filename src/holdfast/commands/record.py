@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         "--seed", type=int, default=FIRST_SEED, help=f"first layout ({FIRST_SEED}, far from the layouts of trials)"
     )
     args = parser.parse_args(argv)
-    tasks = args.tasks or catalog.load_stream(args.stream, str(args.output)).names
+    tasks = args.tasks or tuple(dict.fromkeys(catalog.load_stream(args.stream, str(args.output)).names))
     arena = arenas.load(args.arena)
     for task in tasks:
         arena.task(task)

@@ -39,6 +39,8 @@ examples:
   holdfast score runs/single_arm-er --agreement                           Cohen's kappa of every two raters
   holdfast score runs/single_arm-er --export trials.csv
   holdfast score runs/single_arm-er --import paper.csv                    task, stage, when, operator, milestones
+  holdfast score runs/cw10-er --import table.csv --source lab2            task, stage, seed, and success or score
+  holdfast score runs/cw10-er --import eval_info.json --stage 3           what lerobot-eval has written
 
 docs/scoring.md shows how a day of scoring goes.
 """
@@ -54,15 +56,17 @@ def main(argv: list[str]) -> int:
 
     from holdfast.runs.run import read_run
 
+    if not args.read and (args.source or args.task or args.stage is not None):
+        raise HoldfastError("--source, --stage and --task say where imported scores come from: add --import FILE.")
     runs = [read_run(folder) for folder in args.runs]
     if args.export:
         from holdfast.console.exchange import export
 
         print(f"{export(runs, args.export)} trials written to {args.export}")
     elif args.read:
-        from holdfast.console.exchange import read
+        from holdfast.console.elsewhere import Origin, read_scores
 
-        found, new = read(runs, args.read)
+        found, new = read_scores(runs, args.read, Origin(args.source, args.stage, args.task))
         print(f"{found} trials in {args.read}, {new} of them new")
     elif args.agreement:
         _show_agreement(runs)
@@ -117,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     one = parser.add_mutually_exclusive_group()
     one.add_argument("--agreement", action="store_true", help="print how far raters agree, and exit")
     one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that were not withdrawn as CSV")
-    one.add_argument(
-        "--import", dest="read", type=Path, metavar="F.csv", help="add trials from CSV; those that exist are skipped"
-    )
+    one.add_argument("--import", dest="read", type=Path, metavar="F", help="add trials; those that exist are skipped")
+    add("--source", default="", metavar="NAME", help="(import) who judged scores without a rubric (imported)")
+    add("--stage", type=int, metavar="K", help="(import) the stage that lerobot-eval has tried")
+    add("--task", default="", metavar="NAME", help="(import) the task that it has tried, if the file does not tell")
     return parser

@@ -116,7 +116,7 @@ class StreamTask:
 
 @dataclass(frozen=True)
 class Stream:
-    """An ordered list of tasks with their datasets, on one embodiment."""
+    """An ordered list of tasks with their datasets, on one embodiment. A task may come back, with the same dataset."""
 
     name: str
     tasks: tuple[StreamTask, ...]
@@ -125,15 +125,23 @@ class Stream:
     def __post_init__(self) -> None:
         if not self.tasks:
             raise HoldfastError(f"Stream {self.name!r} lists no task.")
-        names = [entry.task.name for entry in self.tasks]
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
-            raise HoldfastError(f"Stream {self.name!r} lists {twice} more than once.")
+        first: dict[str, StreamTask] = {}
+        for entry in self.tasks:
+            if first.setdefault(entry.task.name, entry) != entry:
+                raise HoldfastError(
+                    f"Stream {self.name!r} lists {entry.task.name!r} twice, with another definition, dataset or "
+                    "mapping. Name a task that comes back again, without anything else; another one needs its own name."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tasks' names in order."""
+        """The tasks' names in order; a task that comes back is there again."""
         return tuple(entry.task.name for entry in self.tasks)
+
+    @property
+    def distinct(self) -> tuple[StreamTask, ...]:
+        """Every task once, in the order of first visits."""
+        return tuple({entry.task.name: entry for entry in self.tasks}.values())
 
     def only(self, tasks: Sequence[str]) -> Stream:
         """Only the named tasks, in the order they are named; all if none is named."""
@@ -229,9 +237,16 @@ class Trial:
 class Matrix:
     """Scores of one run: `cells[(i, j)]` holds the trial scores of task i after stage j (both from 1).
 
-    A cell that was not measured is absent, never 0. `baseline[i]` is task i trained on its own.
+    A cell that was not measured is absent, never 0. `baseline[i]` is task i trained on its own. `visits` has the task
+    that each stage learned where tasks come back; where it is empty, stage j learned task j.
     """
 
     tasks: tuple[str, ...]
     cells: dict[tuple[int, int], tuple[float, ...]]
     baseline: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    visits: tuple[int, ...] = ()
+
+    @property
+    def learned(self) -> tuple[int, ...]:
+        """The task that each stage learned, from 1."""
+        return self.visits or tuple(range(1, len(self.tasks) + 1))

@@ -14,5 +14,6 @@ class Finetune(Method):
     arrangement = "alone"
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """One stage per task, independent of the others."""
-        return tuple(Stage(i + 1, name, (i,), steps[i], start="base") for i, name in enumerate(stream.names))
+        """One stage per task, independent of the others; a task that comes back is trained once."""
+        first = [i for i, name in enumerate(stream.names) if name not in stream.names[:i]]
+        return tuple(Stage(n, stream.names[i], (i,), steps[i], start="base") for n, i in enumerate(first, 1))

@@ -17,4 +17,5 @@ class Joint(Method):
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """A single stage."""
         budget = sum(stage.steps for stage in ExperienceReplay().stages(stream, steps, frequency))
-        return (Stage(1, "joint", tuple(range(len(stream.tasks))), budget, start="base"),)
+        first = tuple(i for i, name in enumerate(stream.names) if name not in stream.names[:i])
+        return (Stage(1, "joint", first, budget, start="base"),)

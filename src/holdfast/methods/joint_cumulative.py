@@ -20,9 +20,10 @@ class JointCumulative(Method):
     mix = "row"
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """One stage per task, each from the base."""
+        """One stage per visit of a task, each from the base."""
         lengths = [stage.steps for stage in ExperienceReplay().stages(stream, steps, frequency)]
+        others = [len({*stream.names[:i]} - {name}) for i, name in enumerate(stream.names)]
         return tuple(
-            Stage(i + 1, name, (i,), sum(lengths[: i + 1]), i / (i + 1), start="base")
+            Stage(i + 1, name, (i,), sum(lengths[: i + 1]), others[i] / (others[i] + 1), start="base")
             for i, name in enumerate(stream.names)
         )

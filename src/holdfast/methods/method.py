@@ -87,19 +87,20 @@ class Method:
         )
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
-        """The stages of a stream: here one per task, each from the weights before.
+        """The stages of a stream: here one per visit of a task, each from the weights before.
 
-        A method that replays has nothing to replay in the first stage; later ones are longer by 1 / (1 - f_r).
+        A method that replays has nothing to replay until there are two tasks; later stages are longer by 1 / (1 - f_r).
 
         Args:
             stream: The tasks.
-            steps: Updates with new data, task by task.
+            steps: Updates with new data, visit by visit.
             frequency: The replay frequency f_r.
         """
-        replayed = [frequency if i and self.replays else 0.0 for i in range(len(stream.names))]
+        names = stream.names
+        replayed = [frequency if self.replays and {*names[:i]} - {name} else 0.0 for i, name in enumerate(names)]
         return tuple(
             Stage(i + 1, name, (i,), stage_steps(steps[i], replayed[i]), replayed[i], "previous" if i else "base")
-            for i, name in enumerate(stream.names)
+            for i, name in enumerate(names)
         )
 
     def replayed_rows(self, stage: Stage, step: int, batch_size: int, replay: ReplayConfig, seed: int) -> int:

@@ -40,10 +40,10 @@ def difference(run: RunResults, less: RunResults) -> Difference | None:
     if run.names != less.names:
         return None
     last = len(run.tasks)
-    final = [[(1, run, i, last), (-1, less, i, last)] for i in range(1, last + 1)]
+    final = [[(1, run, i, run.rows[-1]), (-1, less, i, less.rows[-1])] for i in range(1, last + 1)]
     average, seeds = _paired(final)
     bwt = fwt = Figure(None)
-    if run.continual and less.continual:
+    if run.continual and less.continual and not (run.matrix.visits or less.matrix.visits):
         first = [[(1, run, j, j), (-1, less, j, j)] for j in range(1, last + 1)]
         changes = [[*final[j], *((-sign, r, i, k) for sign, r, i, k in first[j])] for j in range(last - 1)]
         bwt, _ = _paired(changes)

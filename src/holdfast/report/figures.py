@@ -48,7 +48,7 @@ def _traces(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
         shown = sum(_trace(axes, run, key, look_of(position)) for position, run in enumerate(runs))
         if not shown:
             continue
-        size = max(len(run["tasks"]) for run in runs)
+        size = max(len(run["stages"]) or len(run["tasks"]) for run in runs)
         axes.set_xticks(range(1, size + 1))
         axes.set_xlim(0.8, size + 0.2)
         axes.set_xlabel("after stage")

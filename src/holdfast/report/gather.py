@@ -60,7 +60,7 @@ class RunResults:
     def rows(self) -> tuple[int, ...]:
         """Stages shown as rows of this run's matrix."""
         size = len(self.tasks)
-        return tuple(range(1, size + 1)) if self.continual else (size,)
+        return tuple(range(1, len(self.matrix.learned) + 1)) if self.continual else (size,)
 
     def of(self, task: int, stage: int) -> tuple[Trial, ...]:
         """The trials of one cell."""

@@ -87,7 +87,8 @@ def matrix_rows(run: RunResults, matrix: Matrix, with_milestones: bool = False) 
             if cell and with_milestones:
                 cell |= {"milestones": _shares(run, task, i, stage)}
             cells.append(cell)
-        label = run.tasks[stage - 1].title if run.continual else WITHOUT_STAGES[run.arrangement]
+        learned = run.tasks[run.matrix.learned[stage - 1] - 1]
+        label = learned.title if run.continual else WITHOUT_STAGES[run.arrangement]
         rows.append({"stage": stage, "label": label, "cells": cells})
     return rows
 
@@ -110,15 +111,17 @@ def _shares(run: RunResults, task: Task, i: int, stage: int) -> dict[str, float]
 def _milestones(run: RunResults, i: int) -> Plain:
     """How far trials of one task got after each stage, and the milestone that lost most since its own stage."""
     task = run.tasks[i - 1]
-    stages = [stage for stage in run.rows if stage >= i]
+    learned, last = run.matrix.learned, run.rows[-1]
+    first, own = learned.index(i) + 1, len(learned) - learned[::-1].index(i)  # of its visits, the last counts
+    stages = [stage for stage in run.rows if stage >= first]
     shares = {stage: found for stage in stages if (found := _shares(run, task, i, stage))}
     rows = [
         {"name": m.name, "text": m.text, "shares": [shares[s][m.name] if s in shares else None for s in stages]}
         for m in task.milestones
     ]
-    kept: Plain = {"state": "just learned" if i == len(run.tasks) else "not measured"}
-    if i < len(run.tasks) and i in shares and len(run.tasks) in shares:
-        kept = _breaks(shares[i], shares[len(run.tasks)])
+    kept: Plain = {"state": "just learned" if own == last else "not measured"}
+    if own < last and own in shares and last in shares:
+        kept = _breaks(shares[own], shares[last])
     return {"task": task.name, "title": task.title, "stages": stages, "rows": rows, "kept": kept}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class FinishedStage:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: how it was trained, its tasks in order, its finished stages."""
+    """A run: how it was trained, its tasks in order of their first visits, its finished stages."""
 
     path: Path
     method: str
@@ -42,6 +42,7 @@ class Run:
     planned: int  # number of stages when it is complete
     seed: int = 0
     config: dict[str, Any] = field(default_factory=dict)  # the settings of run.yaml
+    visits: tuple[str, ...] = ()  # the task of every stage, where tasks come back
 
     @property
     def name(self) -> str:
@@ -78,7 +79,7 @@ class Run:
             return Matrix(matrix.tasks, {(i, len(self.tasks)): scores for (i, _), scores in matrix.cells.items()})
         if self.arrangement == "alone":
             return Matrix(matrix.tasks, {}, {i: scores for (i, j), scores in matrix.cells.items() if i == j})
-        return matrix
+        return replace(matrix, visits=tuple(self.names.index(name) + 1 for name in self.visits))
 
 
 def read_run(path: Path) -> Run:
@@ -87,21 +88,24 @@ def read_run(path: Path) -> Run:
     settings = read_settings(paths.settings)
     try:
         method, seed = settings.method, settings.seed
-        tasks = tuple(read_task(table) for table in settings.tasks)
+        listed = tuple(read_task(table) for table in settings.tasks)
     except HoldfastError as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
     arrangement = arrangement_of(paths, method)
-    stages = tuple(_stages(paths, arrangement, tuple(task.name for task in tasks)))
+    visits = tuple(task.name for task in listed)
+    tasks = tuple({task.name: task for task in listed}.values())
+    stages = tuple(_stages(paths, arrangement, visits))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
-    planned = 1 if arrangement == "together" else len(tasks)
-    return Run(path, method, tasks, stages, planned, seed, settings.config)
+    planned = {"stream": len(visits), "together": 1, "alone": len(tasks)}[arrangement]
+    back = visits if len(tasks) < len(visits) else ()
+    return Run(path, method, tasks, stages, planned, seed, settings.config, back)
 
 
 def _stages(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
     for stage in paths.stages():
         seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]
         if stage.checkpoint.exists:
-            yield FinishedStage(stage.number, stage.name, stage.checkpoint, seen)
+            yield FinishedStage(stage.number, stage.name, stage.checkpoint, tuple(dict.fromkeys(seen)))

@@ -12,8 +12,13 @@ from holdfast.train.stage_data import StageData
 
 
 def keep_episodes(setting: Setting, data: StageData, buffer: Buffer, probe: LossProbe) -> Buffer:
-    """Rank the episodes of the task just learned, and keep the best of them in the buffer."""
+    """Rank the episodes of the task just learned, and keep the best of them in the buffer.
+
+    Of a task that has come back the same episodes stay.
+    """
     config, row = setting.config, data.learning - 1
+    if data.lessons[row].task.name in {kept.task for kept in buffer.tasks}:
+        return buffer
     learned, selection = data.lessons[row], SELECTIONS[config.replay.selection]
     source = learned.source
     candidates = Candidates(

@@ -40,9 +40,11 @@ def copy_kept(
     buffer = store.settle(buffer, learned.source.raw, fingerprint)
     copies, task = size(store.folder), size(learned.source.root)
     run.log.write("copies", bytes=copies, task_bytes=task, peak_bytes=store.peak)
+    back = stream.names.count(learned.task.name) > 1
     console.print(
         f"Copies of kept episodes: {copies / 2**20:.1f} MiB; with this task's dataset at most "
-        f"{store.peak / 2**20:.1f} MiB. {learned.source.dataset} is no longer needed."
+        f"{store.peak / 2**20:.1f} MiB. {learned.source.dataset} is "
+        + ("needed again when its task comes back." if back else "no longer needed.")
     )
     return buffer
 

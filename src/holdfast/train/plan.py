@@ -64,10 +64,11 @@ def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from their datasets."""
     if config.make_method().replays and config.replay.store == "reference":
-        return list(stream.tasks)
+        return list(stream.distinct)
     files = RunPaths(Path(config.folder))
     ahead = [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
-    return [stream.tasks[position] for stage in ahead for position in stage.learns]
+    positions = {stream.names[position]: position for stage in ahead for position in stage.learns}
+    return [stream.tasks[position] for position in positions.values()]
 
 
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> TrainingPlan:
@@ -75,7 +76,7 @@ def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1
     stages = stages_of(config, stream)
     learned = _learned(config, stages) if look else {}
     sizes = {entry.task.name: _size(entry, look, learned) for entry in stream.tasks}
-    notes = tuple(_note(entry, learned) for entry in stream.tasks if look and not _header(entry).is_file())
+    notes = tuple(_note(entry, learned) for entry in stream.distinct if look and not _header(entry).is_file())
     return TrainingPlan(
         stream.name,
         config.method,
@@ -96,19 +97,20 @@ def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1
 def _planned(
     config: TrainConfig, stream: Stream, stage: Stage, sizes: dict[str, tuple[int | None, int]]
 ) -> PlannedStage:
-    seen = stream.names[: stage.number] if config.make_method().replays else ()
+    seen = tuple(dict.fromkeys(stream.names[: stage.number])) if config.make_method().replays else ()
     kept = {
-        name: None if sizes[name][0] is None else quota(sizes[name][0] or 0, config.replay.ratio, stage.number)
+        name: None if sizes[name][0] is None else quota(sizes[name][0] or 0, config.replay.ratio, len(seen))
         for name in seen
     }
-    before = list(seen[:-1])
+    known = list(dict.fromkeys(stream.names[: stage.number - 1]))
+    before = [name for name in known if name != stage.name] if seen else []
     split: dict[str, float] = {}
     if before and stage.frequency:
         weights = shares(
             before,
             config.replay.share,
             frames={
-                name: sizes[name][1] * quota(sizes[name][0] or 1, config.replay.ratio, len(before)) for name in before
+                name: sizes[name][1] * quota(sizes[name][0] or 1, config.replay.ratio, len(known)) for name in before
             },
             groups={entry.task.name: entry.task.group for entry in stream.tasks},
             weights=config.replay.weights,

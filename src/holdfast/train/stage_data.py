@@ -69,11 +69,14 @@ def open_stage(
 ) -> StageData:
     """Open the datasets of this stage and of what it replays; datasets of later stages stay closed."""
     entries = [stream.tasks[i] for i in stage.learns]
-    kept = [e for e in stream.tasks if e.task.name in {k.task for k in buffer.tasks}] if stage.frequency else []
+    old = {kept.task for kept in buffer.tasks} - {entry.task.name for entry in entries}
+    kept = [e for e in stream.distinct if e.task.name in old] if stage.frequency else []
     lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
-    trained = read_data_files(run.paths.data_files) if any(run.stage(stage).progress.glob("step-*")) else {}
+    begun = any(run.stage(stage).progress.glob("step-*"))
+    trained = read_data_files(run.paths.data_files)
     for lesson in lessons:
-        if known := trained.get(lesson.task.name):
+        known, back = trained.get(lesson.task.name), lesson.task.name in stream.names[: min(stage.learns)]
+        if known and (begun or back):
             _check_unchanged(lesson, known.fingerprint, known)
     for entry in entries:
         if entry.mapping is not None:

@@ -1,0 +1,38 @@
+"""Streams of the field: Continual World and LIBERO. `field.toml` has their tasks and LIBERO's orders."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from holdfast.catalog.reader import read
+from holdfast.core.errors import unknown
+
+_FILE = Path(__file__).parent / "field.toml"
+
+
+def field_streams() -> tuple[str, ...]:
+    """Their names."""
+    return tuple(_tables())
+
+
+def field_stream(name: str) -> dict[str, Any] | None:
+    """A stream in the form of a user's file; None for other names. `libero_goal:3` is libero_goal in order 3."""
+    suite, colon, order = name.partition(":")
+    table = _tables().get(suite)
+    if table is None or (colon and not table.get("ordered")):
+        return None
+    tasks = (table if "task" in table else _tables()[table["twice"]])["task"]
+    tasks = [{**task, "arms": ["arm"], "final": table["final"]} for task in tasks] * (2 if "twice" in table else 1)
+    if colon:
+        orders = {str(number): places for number, places in enumerate(read(_FILE)["orders"])}
+        if order not in orders:
+            raise unknown(f"order of {suite}", order, orders)
+        tasks = [tasks[place] for place in orders[order]]
+    return {"name": name.replace(":", "-"), "embodiment": table["embodiment"], "task": tasks}
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return {table["name"]: table for table in read(_FILE)["stream"]}
