@@ -112,6 +112,11 @@ class Adapter:
         """Whether the policy matches a flow and gives its velocities, so that a teacher's can be compared with them."""
         return hasattr(self.policy, "velocity_errors")
 
+    def gives(self, needed: str) -> bool:
+        """Whether the policy gives what a method reads of it beside its loss: see `methods.method.Needs`."""
+        hooks = {"elements": "loss_elements", "velocities": "velocity_errors", "loras": "add_task_lora"}
+        return needed == "nothing" or hasattr(self.policy, hooks[needed])
+
     @property
     def cuda_graphable(self) -> bool:
         """Whether its loss can be captured as a CUDA graph; the policy declares it with an attribute of this name."""

@@ -42,7 +42,7 @@ _STEPS = frozenset({
     "wall_x_task_processor",
     "xvla_add_domain_id", "xvla_image_scale", "xvla_image_to_float", "xvla_imagenet_normalize",
     "xvla_rotation_6d_to_axis_angle",
-    "holdfast_paired_relative_actions", "nano_tokenizer", "pi05_fast_prompt",
+    "holdfast_paired_relative_actions", "holdfast_task_router", "nano_tokenizer", "pi05_fast_prompt",
 })  # fmt: skip
 # Fields by which LeRobot runs a repository's code (trust_remote_code), of policy types and of steps. Only the values
 # that LeRobot itself fills in are accepted.

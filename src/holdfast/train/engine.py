@@ -35,6 +35,7 @@ from holdfast.runs.checkpoint import Checkpoint, write_contents
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.run_log import RANGE_CHECK
+from holdfast.train.begin import begin_stage
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
@@ -141,6 +142,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
 
     adapter = start_policy(setting, data, previous if stage.start == "previous" else None)
     data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
+    begin_stage(setting, stage, data, adapter)
     normalization = settle_normalization(setting, adapter, data, previous)
     shapes = setting.method.kept_shapes(adapter.policy)
     kept = read_state(previous.folder, shapes, setting.device) if previous else None
@@ -208,11 +210,11 @@ def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None)
             f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out. "
             "Use --idle=hold, or --policy.type=nano."
         )
-    needs = setting.method.needs
-    if not {"nothing": True, "elements": adapter.knows_elements, "velocities": adapter.knows_velocity}[needs]:
+    if not adapter.gives(setting.method.needs):
+        needed = {"loras": "a LoRA per task"}.get(setting.method.needs, f"the {setting.method.needs} behind the loss")
         raise HoldfastError(
-            f"--method={config.method} needs the {needs} behind a policy's loss, and policy {adapter.config.type!r} "
-            "does not give them. Use --policy.type=nano or pi05_fast, or a method that works with any policy, like er."
+            f"--method={config.method} needs {needed}, which policy {adapter.config.type!r} does not offer. Use "
+            "--policy.type=nano or pi05_fast, or a method that works with any policy, like er."
         )
     return adapter
 
