@@ -1,7 +1,7 @@
 """LoRAs beside the matrices of a network: one per task, of which every row of a batch takes its own task's.
 
-A LoRA adds up @ down to a frozen matrix (Hu et al. 2021, https://arxiv.org/abs/2106.09685). With a LoRA for task i, rows
-of that task compute the same bits whatever other tasks there are: each row is multiplied by its own two matrices.
+A LoRA adds up @ down to a frozen matrix (Hu et al. 2021, https://arxiv.org/abs/2106.09685). Rows of a task compute the
+same bits whatever other tasks there are: each row is multiplied by its own two matrices.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ type Pipelines = tuple[
 type Features = dict[PipelineFeatureType, dict[str, PolicyFeature]]
 
 
-def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | None, *words: ProcessorStep) -> Pipelines:
+def build_pipelines(
+    config: Any, dataset_stats: dict[str, dict[str, Tensor]] | None, *words: ProcessorStep
+) -> Pipelines:
     """Build the pipelines before and after a policy.
 
     Args:

@@ -26,15 +26,6 @@ class TaskLora:
     rank: int
     images: dict[str, list[float]]
 
-    def __post_init__(self) -> None:
-        if not words(self.instruction):
-            raise HoldfastError(f"A task with a LoRA needs words in its instruction, got {self.instruction[:80]!r}.")
-        if self.rank < 1:
-            raise HoldfastError(f"The rank of a LoRA must be at least 1, got {self.rank}.")
-        for camera, pixels in self.images.items():
-            if len(pixels) != SIDE * SIDE or not all(map(math.isfinite, pixels)):
-                raise HoldfastError(f"The thumbnail of camera {camera[:80]!r} must hold {SIDE * SIDE} finite numbers.")
-
 
 def words(instruction: str) -> list[str]:
     """The words of an instruction; case and punctuation do not matter."""
@@ -42,19 +33,30 @@ def words(instruction: str) -> list[str]:
 
 
 def check(loras: Sequence[TaskLora]) -> None:
-    """Refuse tasks that nothing could tell apart, and LoRAs of different ranks."""
-    known: dict[tuple[str, ...], str] = {}
+    """Refuse values that no run has written, tasks that nothing could tell apart, and LoRAs of different ranks."""
+    known: set[tuple[str, ...]] = set()
     for lora in loras:
+        _check_values(lora)
         key = tuple(words(lora.instruction))
         if key in known:
             raise HoldfastError(
                 f"Two tasks with LoRAs have the same instruction, {lora.instruction[:80]!r}. It decides which LoRA is "
                 "used, so every task needs words of its own."
             )
-        known[key] = lora.instruction
+        known.add(key)
     ranks = sorted({lora.rank for lora in loras})
     if len(ranks) > 1:
         raise HoldfastError(f"All LoRAs of a policy need one rank, got {', '.join(map(str, ranks))}.")
+
+
+def _check_values(lora: TaskLora) -> None:
+    if not words(lora.instruction):
+        raise HoldfastError(f"A task with a LoRA needs words in its instruction, got {lora.instruction[:80]!r}.")
+    if lora.rank < 1:
+        raise HoldfastError(f"The rank of a LoRA must be at least 1, got {lora.rank}.")
+    for camera, pixels in lora.images.items():
+        if len(pixels) != SIDE * SIDE or not all(map(math.isfinite, pixels)):
+            raise HoldfastError(f"The thumbnail of camera {camera[:80]!r} must hold {SIDE * SIDE} finite numbers.")
 
 
 def by_words(instruction: str, loras: Sequence[TaskLora]) -> int | None:

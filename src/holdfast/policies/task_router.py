@@ -1,4 +1,4 @@
-"""The step of a policy's pipeline that decides which task's LoRA answers: by words, or by images if no word is known."""
+"""The step of a policy's pipeline that decides whose LoRA answers: by words, or by images if no word is known."""
 
 from __future__ import annotations
 

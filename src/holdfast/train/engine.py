@@ -39,7 +39,7 @@ from holdfast.train.begin import begin_stage
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
-from holdfast.train.keep import keep_episodes
+from holdfast.train.keep import keep_episodes, note_losses
 from holdfast.train.kept_copies import free_frames
 from holdfast.train.kept_loss import KeptLoss
 from holdfast.train.log import LossTotals, MetricsLog
@@ -172,6 +172,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     score = KeptLoss(setting, stage, ready.adapter, normalization, buffer)
     if done := setting.method.finish(policy, score, ready.kept):
         setting.run.log.write("finish", method=config.method, **done)
+        buffer = note_losses(setting, data, buffer, probe)
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
         kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")
