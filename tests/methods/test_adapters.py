@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from method_runs import STAGES, same, train, weights
+from method_runs import STAGES, arguments, same, train, weights
 from pi05_tiny import FLAGS, make_tokenizer
 from safetensors.torch import load_file
 from toys import stream_text
@@ -69,10 +69,12 @@ def test_a_stage_adds_a_lora_and_changes_nothing_else(made):
 
 
 def test_the_folder_stores_how_tasks_look_at_first(made):
-    loras = json.loads((checkpoint(made, STAGES[1]) / "policy" / "config.json").read_text())["task_loras"]
+    config = json.loads((checkpoint(made, STAGES[1]) / "policy" / "config.json").read_text())
+    loras, cameras = config["task_loras"], [key for key in config["input_features"] if "image" in key]
+    assert len(cameras) == 2
     assert [lora["instruction"] for lora in loras] == ["Please reach.", "Please lift."]
-    for lora, camera in product(loras, ("head", "left_wrist")):
-        pixels = np.array(lora["images"][f"observation.images.{camera}"])
+    for lora, camera in product(loras, cameras):
+        pixels = np.array(lora["images"][camera])
         assert pixels.shape == (64,)
         assert 0 < pixels.mean() < 1
 
@@ -94,7 +96,8 @@ def test_another_method_does_not_go_on_with_frozen_weights_but_adapters_does(mad
     assert "the same instruction, 'Please reach.'" in " ".join(capsys.readouterr().err.split())
     assert main([*base, f"--output={tmp_path}/more", FLAG, "--method.rank=4", "--tasks=[sweep]"]) == 0
     more = load_file(tmp_path / "more" / "stages" / "01-sweep" / "checkpoint" / "policy" / "model.safetensors")
-    assert same(weights(made), {name: more[name] for name in weights(made)})
+    known = weights(made).keys() - {"anchor_scale"}  # a range of the new run's statistics, not a weight
+    assert same({name: weights(made)[name] for name in known}, {name: more[name] for name in known})
     assert any(name.endswith(".down.2") for name in more)
 
 
@@ -104,6 +107,16 @@ def test_a_policy_that_takes_no_lora_is_refused(toy, capsys):
     assert main(["train", f"--stream={toy}/stream.toml", f"--output={toy}/run", FLAG, *act, *flags]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "--method=adapters needs a LoRA per task, which policy 'act' does not offer" in said
+
+
+def test_a_dry_run_counts_the_lora_alone_as_what_learns(toy, capsys):
+    plans = {}
+    for method in ("sequential", "adapters"):
+        assert main(arguments(toy, "plan", f"--method={method}", "--dry-run", "--json")) == 0
+        plans[method] = json.loads(capsys.readouterr().out)["estimate"]
+    assert plans["adapters"]["parameters"] > plans["sequential"]["parameters"]
+    assert plans["adapters"]["disk_bytes"] < plans["sequential"]["disk_bytes"]
+    assert not (toy / "plan").exists()
 
 
 def test_a_bad_rank_is_named():

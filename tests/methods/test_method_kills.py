@@ -23,7 +23,7 @@ METHODS = {
     "adapters": (
         ("--method.rank=2",),
         ("policy/model.safetensors", "policy/config.json", "policy/policy_preprocessor.json"),
-        [("holdfast.methods.adapters", "Adapters.begin", 2), ("holdfast.train.step", "Stepper.__call__", 11)],
+        [("holdfast.methods.adapters", "Adapters.begin", 2), ("holdfast.train.step", "Stepper.__call__", 5)],
     ),
     "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
 }
