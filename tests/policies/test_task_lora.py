@@ -210,6 +210,19 @@ def test_a_folder_with_damaged_loras_is_refused(tmp_path, change, message):
         TaskRouterStep([{"instruction": "Stack the bowls.", "rank": 1, "images": {}} | change])
 
 
+def test_a_pipeline_cannot_choose_between_loras_that_the_policy_lacks(tmp_path):
+    adapters.Adapter(nano("Stack the bowls."), NAMES).save(tmp_path, Space(UNIT, UNIT))
+    config, file = adapters.load(tmp_path, NAMES, "cpu").config, tmp_path / "policy_preprocessor.json"
+    text = json.loads(file.read_text())
+    loras = text["steps"][-2]["config"]["loras"]
+    loras.append({**loras[0], "instruction": "Press it."})
+    file.write_text(json.dumps(text))
+    with pytest.raises(HoldfastError, match=r"lists other LoRAs than the policy's config\.json"):
+        load_pipelines(config, tmp_path)
+    with pytest.raises(HoldfastError, match="must list some"):
+        TaskRouterStep([])
+
+
 def test_a_config_cannot_describe_more_loras_than_its_weights_hold(tmp_path):
     adapters.Adapter(nano("Stack the bowls."), NAMES).save(tmp_path, Space(UNIT, UNIT))
     text = json.loads((tmp_path / "config.json").read_text())

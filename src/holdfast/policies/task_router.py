@@ -9,14 +9,16 @@ import torch
 from lerobot.processor import ObservationProcessorStep, ProcessorStepRegistry
 from lerobot.utils.constants import OBS_STATE
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json
 from holdfast.data.cache.thumbnails import thumbnail
 from holdfast.policies import task_lora
 from holdfast.policies.pipelines import Features, instructions
+from holdfast.policies.saved_folder import ROUTER
 from holdfast.policies.task_lora import ROWS, TaskLora
 
 
-@ProcessorStepRegistry.register("holdfast_task_router")
+@ProcessorStepRegistry.register(ROUTER)
 @dataclass
 class TaskRouterStep(ObservationProcessorStep):
     """Adds the number of the task whose LoRA every row takes. `loras` are records of `TaskLora`."""
@@ -26,16 +28,16 @@ class TaskRouterStep(ObservationProcessorStep):
     def __post_init__(self) -> None:
         self._loras = from_json(list[TaskLora], self.loras, "A pipeline's list of LoRAs")
         task_lora.check(self._loras)
-        self._known: dict[str, int | None] = {}
+        if not self._loras:
+            raise HoldfastError("A pipeline that chooses between LoRAs must list some.")
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
         """Route every row by its instruction, or if it shares no word with any task's, by its images."""
         tasks = instructions(self.transition, len(observation[OBS_STATE]), "A policy with LoRAs")
-        for task in {*tasks} - self._known.keys():
-            self._known[task] = task_lora.by_words(task, self._loras)
-        found = [self._known[task] for task in tasks]
-        rows = [self._by_images(observation, row) if number is None else number for row, number in enumerate(found)]
-        return {**observation, ROWS: torch.tensor(rows)}
+        known = {task: task_lora.by_words(task, self._loras) for task in {*tasks}}
+        rows = [known[task] for task in tasks]
+        found = [self._by_images(observation, row) if number is None else number for row, number in enumerate(rows)]
+        return {**observation, ROWS: torch.tensor(found)}
 
     def _by_images(self, observation: dict[str, Any], row: int) -> int:
         seen = {key: observation[key][row : row + 1] for key in self._loras[0].images if key in observation}

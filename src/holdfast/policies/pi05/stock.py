@@ -22,6 +22,7 @@ from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pi05.weights import FILE
 from holdfast.policies.saved_folder import (
     PREPROCESSOR,
+    ROUTER,
     check_folder,
     find_config,
     load_config,
@@ -129,7 +130,7 @@ def _merge(file: Path, number: int) -> None:
 
 def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
     """LeRobot writes the prompt in one step and tokenizes it in the next."""
-    if step.get("registry_name") == "holdfast_task_router":
+    if step.get("registry_name") == ROUTER:
         return []
     if step.get("registry_name") != "pi05_fast_prompt":
         return [step]
