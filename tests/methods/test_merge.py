@@ -7,11 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from method_runs import kept, same, train, weights
+from method_runs import STAGES, kept, same, train, weights
 
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import build_method
 from holdfast.methods.merge import Merge
+from holdfast.train.loss_probe import LossProbe
+
+SEEN = "network.state.weight"
 
 
 def at(values):
@@ -74,3 +77,22 @@ def test_a_stage_ends_between_its_start_and_the_end_of_er(toy):
     for name, value in weights(run).items():
         torch.testing.assert_close(value, torch.lerp(first[name], last[name], found["share"]))
     assert all(torch.equal(value, weights(run)[name.removeprefix("anchor/")]) for name, value in kept(run).items())
+
+
+def test_surprise_notes_the_losses_of_the_weights_that_are_saved(toy, monkeypatch):
+    def halve(self, policy, score, kept):
+        with torch.no_grad():
+            policy.get_parameter(SEEN).mul_(0.5)
+        return {"share": 0.5, "scores": []}
+
+    def weight(self, row, places=None, stage=None):  # in place of losses
+        value = self._adapter.policy.get_parameter(SEEN).double().sum().item()
+        return np.full(len(self._data.lessons[row].source.starts) if places is None else len(places), value)
+
+    monkeypatch.setattr(Merge, "finish", halve)
+    monkeypatch.setattr(LossProbe, "episode_scores", weight)
+    run = train(toy, "run", "--method=merge", "--replay.selection=surprise")
+    for number, stage in enumerate(STAGES):
+        buffer = json.loads((run / "stages" / stage / "checkpoint" / "buffer.json").read_text())
+        (noted,) = {*buffer["tasks"][number]["losses"]}
+        assert noted == weights(run, stage)[SEEN].double().sum().item()

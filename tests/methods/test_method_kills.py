@@ -20,6 +20,11 @@ METHODS = {
         KEPT,  # the fingerprint of a copy in buffer.json differs from run to run
         [("holdfast.methods.merge", "Merge.finish", 2), ("holdfast.train.keep", "copy_kept", 1)],
     ),
+    "adapters": (
+        ("--method.rank=2",),
+        ("policy/model.safetensors", "policy/config.json", "policy/policy_preprocessor.json"),
+        [("holdfast.methods.adapters", "Adapters.begin", 2), ("holdfast.train.step", "Stepper.__call__", 5)],
+    ),
     "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
 }
 

@@ -175,5 +175,5 @@ def test_a_policy_without_velocities_is_refused_with_a_way_out(toy, capsys):
     base = ["train", f"--stream={toy}/stream.toml", f"--output={toy}/run", "--steps=2", "--batch_size=2"]
     assert main([*base, "--device=cpu", *act, "--policy.n_action_steps=4", "--method=lwf"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "--method=lwf needs the velocities behind a policy's loss, and policy 'act' does not give them" in said
+    assert "--method=lwf needs the velocities behind the loss, which policy 'act' does not offer" in said
     assert "--policy.type=nano or pi05_fast" in said

@@ -8,6 +8,8 @@ from point_study import edited, write_study
 from holdfast.catalog import load_stream
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
+from holdfast.methods import METHODS, build_method
+from holdfast.replay.buffer import quota
 from holdfast.studies import load_study, shipped
 from holdfast.studies.jobs import StudyFolder, make_jobs
 
@@ -86,3 +88,17 @@ def test_a_study_of_several_streams_records_the_tasks_of_all_once_for_every_seed
         assert {"--stream=bimanual", f"--data_root=here/data/seed-{seed}"} <= set(training.command)
         assert training.needs == (f"record-seed-{seed}",)
     assert len(jobs) == 3 + 2 * 3 * 9 + 1
+
+
+@pytest.mark.parametrize(("stream", "steps", "kept"), [("single_arm", 4800, 20), ("heterogeneous", 9800, 10)])
+def test_the_study_of_methods_has_all_of_them_with_equal_steps(stream, steps, kept):
+    study, tasks = load_study("methods"), load_stream(stream, "data")
+    groups = [flags for _, flags in study.groups() if flags["stream"] == stream]
+    assert {flags["method"] for flags in groups} == METHODS.keys()
+    for flags in groups:
+        method, count = build_method(flags["method"], {}), len(tasks.tasks)
+        if flags["method"] not in ("finetune", "joint-cumulative"):
+            assert sum(stage.steps for stage in method.stages(tasks, [flags["steps"]] * count, 0.2)) == steps
+        assert ("replay.ratio" in flags) == method.replays
+    ratios = {flags["replay.ratio"] for flags in groups if "replay.ratio" in flags}
+    assert {quota(study.record.episodes, ratio, len(tasks.tasks)) for ratio in ratios} == {1, kept}

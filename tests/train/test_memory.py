@@ -8,7 +8,8 @@ from pi05_tiny import our_config
 
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.network import Pi05Network
-from holdfast.policies.pi05.sizes import Sizes, parameters
+from holdfast.policies.pi05.sizes import Sizes, lora_parameters, parameters
+from holdfast.policies.task_lora import TaskLora
 from holdfast.train.memory import GIB, Load, training_memory, usable
 
 
@@ -63,3 +64,23 @@ def test_shards_divide_all_but_activations():
         assert getattr(sharded, kind) == pytest.approx(getattr(replicated, kind) / 8)
     assert replicated.gathered == 0 < sharded.gathered < 8 * GIB
     assert training_memory(Load(128, 1, 1, "fsdp")) == training_memory(Load(128))  # one rank has nothing to share
+
+
+def test_it_counts_the_numbers_of_a_lora():
+    config = our_config(task_loras=[TaskLora("stack it", 3, {}), TaskLora("press it", 3, {})])
+    with torch.device("meta"):
+        network = Pi05Network(config)
+    added = [p.numel() for name, p in network.named_parameters() if ".down." in name or ".up." in name]
+    assert sum(added) == 2 * lora_parameters(Sizes.of(config), 3)
+
+
+@pytest.mark.parametrize(("gib", "rows"), [(24, 33), (48, 81)])
+def test_the_largest_batches_with_loras_are_those_that_ran(gib, rows):
+    """Measured with PEFT's layers and one task."""
+    assert training_memory(Load(rows, lora_rank=16)).gib == pytest.approx(gib, rel=0.02)
+
+
+def test_ten_tasks_with_a_lora_each_learn_within_24_gib():
+    memory = training_memory(Load(28, lora_rank=16, lora_tasks=10))
+    assert memory.gib < usable(24)
+    assert memory.weights - training_memory(Load(28, lora_rank=16)).weights == 9 * 4 * lora_parameters(Sizes(), 16)

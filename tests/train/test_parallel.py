@@ -259,6 +259,7 @@ METHODS = {
     "agem": (("--replay.frequency=0.3",), None),
     "merge": (("--method.parts=2",), None),
     "joint-cumulative": ((), None),
+    "adapters": (("--method.rank=2",), None),
 }
 
 

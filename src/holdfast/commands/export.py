@@ -49,6 +49,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--stage", type=int, metavar="K", help="the stage (the last finished one)")
     parser.add_argument("--stream", help="the stream of the tasks (the run's)")
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a catalog stream's datasets")
+    parser.add_argument("--instruction", help="of --method=adapters: the task whose LoRA is merged into the policy")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset or policy")
     args = parser.parse_args(argv)
     check_path(args.output, "--output")
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
         raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)
     if args.what == "policy":
-        return _export_policy(file.with_name("policy"), args.output)
+        return _export_policy(file.with_name("policy"), args.output, args.instruction)
     stream = _stream(file, args.stream, args.data_root)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
 
@@ -77,12 +78,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _export_policy(folder: Path, output: Path) -> int:
+def _export_policy(folder: Path, output: Path, instruction: str | None) -> int:
     from holdfast.core import checked_folder
     from holdfast.policies.pi05.stock import write_stock
 
     with working("converting the policy"):
-        checked_folder.write(output, lambda target: write_stock(folder, target))
+        checked_folder.write(output, lambda target: write_stock(folder, target, instruction))
     print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
     return 0
 

@@ -35,6 +35,13 @@ examples:
   holdfast train --stream=kitchen.toml --method=my_methods.py:Mine            your own: docs/tutorials/add_a_method.md
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
+Which method needs what (docs/methods.md):
+  no old episodes             adapters, lwf, ewc, l2; sequential and finetune are baselines
+  old episodes                er, derpp, agem, merge, joint-cumulative; --replay.ratio says how many
+  all data at once            joint
+  memory beside the policy    adapters: a LoRA per task; l2, lwf, derpp, merge: a copy of the trained weights; ewc: two
+  policies                    adapters, lwf, derpp, agem: nano and pi05_fast; all others: any
+
 A stream file lists your tasks in order:
   name = "kitchen"
   embodiment = "piper_x_pair"

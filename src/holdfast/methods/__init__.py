@@ -8,6 +8,7 @@ from inspect import get_annotations
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.methods.adapters import Adapters
 from holdfast.methods.agem import Agem
 from holdfast.methods.derpp import Derpp
 from holdfast.methods.er import ExperienceReplay
@@ -34,6 +35,7 @@ METHODS: dict[str, type[Method]] = {
     "agem": Agem,
     "merge": Merge,
     "joint-cumulative": JointCumulative,
+    "adapters": Adapters,
 }
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from holdfast.core.records import Stage, Stream
+from holdfast.core.records import Stage, Stream, Task
 from holdfast.replay.config import ReplayConfig
 from holdfast.replay.schedule import Mix, replayed_rows, stage_steps
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from holdfast.methods.state import MethodState
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 # all tasks, like the last row of a stream; alone: each task by itself, a baseline for the others.
 Arrangement = Literal["stream", "together", "alone"]
 # What a method reads of a policy beside its loss. elements: the loss of every row, which policies with `loss_elements`
-# give; velocities: `Loss.flow`, which those with `draw_noise` and `velocity_errors` give.
-Needs = Literal["nothing", "elements", "velocities"]
+# give; velocities: `Loss.flow`, which those with `draw_noise` and `velocity_errors` give; loras: a LoRA per task, which
+# those with `add_task_lora` take.
+Needs = Literal["nothing", "elements", "velocities", "loras"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Method:
         if cls.needs not in get_args(Needs):
             raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
         if cls.combine is not Method.combine:
-            if cls.needs == "nothing":
+            if cls.needs not in ("elements", "velocities"):
                 raise TypeError(f"{cls.__name__} has combine() and therefore needs `needs = 'elements'`.")
             if cls.extra_loss is not Method.extra_loss:
                 raise TypeError(f"{cls.__name__} has combine() and extra_loss(): which gradient would get the term?")
@@ -64,7 +66,7 @@ class Method:
 
         This holds for all methods that override one of these hooks, which are given weights or gradients.
         """
-        hooks = ("extra_loss", "combine", "finish", "keep")
+        hooks = ("begin", "extra_loss", "combine", "finish", "keep")
         return any(getattr(type(self), hook) is not getattr(Method, hook) for hook in hooks)
 
     @property
@@ -83,7 +85,7 @@ class Method:
         return (
             ours
             and not self.combines
-            and (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
+            and all(getattr(kind, h) is getattr(Method, h) for h in ("begin", "extra_loss", "replayed_rows"))
         )
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
@@ -102,6 +104,22 @@ class Method:
             Stage(i + 1, name, (i,), stage_steps(steps[i], replayed[i]), replayed[i], "previous" if i else "base")
             for i, name in enumerate(names)
         )
+
+    def begin(
+        self, policy: torch.nn.Module, task: Task, first_images: Callable[[], dict[str, np.ndarray]], seed: int
+    ) -> str | None:
+        """Change the policy before a stage's first step: what it consists of, or which weights learn.
+
+        All ranks call it, and so does a run that is resumed, so it must depend only on its arguments. The policy's
+        folder must hold what it has changed. Returns what to tell the user.
+
+        Args:
+            policy: The network with the weights of the stage before, or of the base.
+            task: The task that the stage learns, the last one if there are several.
+            first_images: Thumbnails of the first frames of its episodes, by camera.
+            seed: Another number in every stage.
+        """
+        return None
 
     def replayed_rows(self, stage: Stage, step: int, batch_size: int, replay: ReplayConfig, seed: int) -> int:
         """How many rows of a step's batch come from kept episodes: none, some or all.

@@ -105,12 +105,17 @@ class Adapter:
 
         Such a policy also draws its noise row by row, so a slice gets the same noise as in the whole batch.
         """
-        return hasattr(self.policy, "loss_elements")
+        return self.gives("elements")
 
     @property
     def knows_velocity(self) -> bool:
         """Whether the policy matches a flow and gives its velocities, so that a teacher's can be compared with them."""
-        return hasattr(self.policy, "velocity_errors")
+        return self.gives("velocities")
+
+    def gives(self, needed: str) -> bool:
+        """Whether the policy gives what a method reads of it beside its loss: see `methods.method.Needs`."""
+        hooks = {"elements": "loss_elements", "velocities": "velocity_errors", "loras": "add_task_lora"}
+        return needed == "nothing" or hasattr(self.policy, hooks[needed])
 
     @property
     def cuda_graphable(self) -> bool:

@@ -30,14 +30,16 @@ type Pipelines = tuple[
 type Features = dict[PipelineFeatureType, dict[str, PolicyFeature]]
 
 
-def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | None, words: ProcessorStep) -> Pipelines:
+def build_pipelines(
+    config: Any, dataset_stats: dict[str, dict[str, Tensor]] | None, *words: ProcessorStep
+) -> Pipelines:
     """Build the pipelines before and after a policy.
 
     Args:
         config: The policy's configuration, features included.
         dataset_stats: Per feature `q01` and `q99`; those of `action` are of the relative actions when
             `config.use_relative_actions` holds.
-        words: The policy's step that turns instructions into tokens.
+        *words: The policy's steps that read instructions.
 
     Returns:
         Pre-processor (batch to batch) and post-processor (action to action).
@@ -57,7 +59,7 @@ def build_pipelines(config: Any, dataset_stats: dict[str, dict[str, Tensor]] | N
             steps.add_batch_dim,
             relative,
             steps.normalize,
-            words,
+            *words,
             steps.to_device,
         ],
         output_steps=[steps.unnormalize, absolute, steps.to_cpu],

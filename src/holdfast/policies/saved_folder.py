@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from holdfast.data.lerobot.header import check_picture
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
+ROUTER = "holdfast_task_router"  # the step that chooses between a policy's LoRAs
 _STATE = ".safetensors"
 _NAMES_CODE = "auto_map"  # the key under which files of transformers name modules beside them
 
@@ -42,7 +44,7 @@ _STEPS = frozenset({
     "wall_x_task_processor",
     "xvla_add_domain_id", "xvla_image_scale", "xvla_image_to_float", "xvla_imagenet_normalize",
     "xvla_rotation_6d_to_axis_angle",
-    "holdfast_paired_relative_actions", "nano_tokenizer", "pi05_fast_prompt",
+    "holdfast_paired_relative_actions", ROUTER, "nano_tokenizer", "pi05_fast_prompt",
 })  # fmt: skip
 # Fields by which LeRobot runs a repository's code (trust_remote_code), of policy types and of steps. Only the values
 # that LeRobot itself fills in are accepted.
@@ -127,7 +129,7 @@ def load_pipelines(config: Any, folder: Path) -> tuple[Any, Any]:
     from lerobot.policies.factory import make_pre_post_processors
 
     for name in (PREPROCESSOR, POSTPROCESSOR):
-        read_pipeline(folder / name)
+        _check_router(read_pipeline(folder / name)["steps"], config, folder / name)
     never_offer_code()
     here = {"device_processor": {"device": config.device}}  # not the device it was trained on
     try:
@@ -206,6 +208,14 @@ def _check_step(step: Any, where: str) -> None:
         raise HoldfastError(
             f"{where} reads its state from {str(state)[:80]!r}, which must be the name of a {_STATE} file beside it."
         )
+
+
+def _check_router(steps: Sequence[dict[str, Any]], config: Any, file: Path) -> None:
+    """Refuse a pipeline that would ask a policy for LoRAs that it does not have."""
+    own = [asdict(lora) for lora in getattr(config, "task_loras", ())]
+    for step in steps:
+        if step.get("registry_name") == ROUTER and step.get("config", {}).get("loras") != own:
+            raise HoldfastError(f"{file} lists other LoRAs than the policy's {CONFIG}. They do not belong together.")
 
 
 def _check_code(kind: str, settings: dict[str, Any], where: str) -> None:

@@ -28,6 +28,7 @@ class StageLog:
     name: str
     lines: tuple[dict[str, Any], ...]  # of metrics.jsonl
     kept: dict[str, tuple[int, int]]  # task -> episodes kept after the stage, episodes in total
+    weights_bytes: int = 0  # of the policy and what the method keeps beside it; 0 if not known
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def _stage(files: StagePaths) -> StageLog:
     kept = files.checkpoint.buffer.tasks if files.checkpoint.buffer_file.exists() else ()
     counts = {task.task: (len(task.episodes), task.total) for task in kept}
     lines = tuple(line for line in read_lines(files.metrics) if is_progress(line))
-    return StageLog(files.number, files.name, lines, counts)
+    return StageLog(files.number, files.name, lines, counts, files.checkpoint.weights_bytes)
 
 
 def is_progress(line: dict[str, Any]) -> bool:

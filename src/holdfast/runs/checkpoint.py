@@ -23,6 +23,7 @@ from typing import Any
 from holdfast.core.checked_folder import MANIFEST, file_hash, read_manifest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_content, read_json, to_json
+from holdfast.methods.state import TENSORS
 from holdfast.norm.strategies import Normalization
 from holdfast.policies.saved_folder import CONFIG, read_config
 from holdfast.replay.buffer import Buffer
@@ -61,6 +62,12 @@ class Checkpoint:
     def manifest_file(self) -> Path:
         """File with the hashes of all others."""
         return self.folder / MANIFEST
+
+    @property
+    def weights_bytes(self) -> int:
+        """Size of all weights: the policy's, with its LoRAs, and those that the method keeps beside it."""
+        files = (self.folder / WEIGHTS, self.folder / TENSORS)
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     @cached_property
     def normalization(self) -> Normalization:

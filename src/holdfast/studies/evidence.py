@@ -36,6 +36,7 @@ class StageEvidence:
     weights: str
     lines: tuple[dict[str, Any], ...]
     kept: dict[str, tuple[int, int]]  # task -> episodes kept after the stage, episodes in total
+    weights_bytes: int = 0  # of the policy and what the method keeps beside it; 0 if not known
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _of_range_check(check: dict[str, Any], what: str) -> RangeEvidence:
 
 def _of_stage(stage: StageLog, weights: str) -> StageEvidence:
     lines = [{key: line[key] for key in LINE if key in line} for line in stage.lines]
-    return StageEvidence(stage.number, stage.name, weights, thinned(lines), stage.kept)
+    return StageEvidence(stage.number, stage.name, weights, thinned(lines), stage.kept, stage.weights_bytes)
 
 
 def thinned(lines: Sequence[dict[str, Any]], most: int = MOST_LINES) -> tuple[dict[str, Any], ...]:
@@ -177,7 +178,7 @@ def results_of(name: str, path: Path, run: RunEvidence) -> RunResults:
         trials=run.trials,
         heldout=heldout,
         range_checks=tuple(to_json(check) for check in run.range_checks),
-        stages=tuple(StageLog(stage.number, stage.name, stage.lines, stage.kept) for stage in run.stages),
+        stages=tuple(StageLog(s.number, s.name, s.lines, s.kept, s.weights_bytes) for s in run.stages),
         arrangement=run.arrangement,
     )
 

@@ -120,6 +120,7 @@ def _check_run(planned: StudyRun, run: RunEvidence) -> None:
 def _check_stage(stage: StageEvidence) -> None:
     check_name(stage.name, "stage")
     _require(1 <= stage.number <= 9999, f"stages have numbers from 1 to 9999, got {stage.number}.")
+    _require(stage.weights_bytes >= 0, f"stage {stage.number} has {stage.weights_bytes} bytes of weights.")
     for line in stage.lines:
         _require(_is_line(line), f"a line of losses of stage {stage.number} is not one: {str(line)[:80]}.")
     for task, (kept, total) in stage.kept.items():

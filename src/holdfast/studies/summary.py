@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.core.json_records import finite
-from holdfast.report.gather import WITHOUT_STAGES
+from holdfast.report.gather import WITHOUT_STAGES, RunResults
 from holdfast.report.summary import published
 from holdfast.studies.claims import JudgedClaim, judge
 from holdfast.studies.measures import Measures, first_run
@@ -54,6 +54,7 @@ def _group(study: Study, group: RunGroup, streams: Sequence[tuple[str, ...]], me
         "continual": run.continual,
         "stream": streams.index(run.names),
         "seeds": sorted(group.runs),
+        **_kept(run),
         "trials": sum(len(one.trials) for one in group.runs.values()),
         **{metric: asdict(measures.figure(metric, group)) for metric in METRICS},
         "by_seed": {str(seed): _of_seed(group, seed, measures) for seed in sorted(group.runs)},
@@ -61,6 +62,13 @@ def _group(study: Study, group: RunGroup, streams: Sequence[tuple[str, ...]], me
         "stages": [_stage(group, stage, measures) for stage in run.rows] if run.continual else [],
         "tasks": [_task(group, task, measures) for task in run.names],
     }
+
+
+def _kept(run: RunResults) -> Plain:
+    """What there is after the last stage: kept episodes of all tasks, and bytes of weights; None if not known."""
+    last = max(run.stages, key=lambda stage: stage.number, default=None)
+    episodes = sum(count for count, _ in last.kept.values()) if last else None
+    return {"kept_episodes": episodes, "weights_bytes": (last.weights_bytes or None) if last else None}
 
 
 def _of_seed(group: RunGroup, seed: int, measures: Measures) -> Plain:

@@ -19,13 +19,16 @@ def summary_tables(summary: dict[str, Any]) -> Group:
 def _groups(summary: dict[str, Any]) -> Table:
     table = _table(f"{summary['study']}: {summary['question'] or 'no question given'}")
     table.add_column("runs", overflow="fold")
-    for heading in ("AS", "BWT", "FWT", "seeds", "trials"):
+    for heading in ("AS", "BWT", "FWT", "kept", "MB", "seeds", "trials"):
         table.add_column(heading, justify="right")
     for group in summary["groups"]:
         figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
-        table.add_row(Text(group["label"]), *figures, str(len(group["seeds"])), f"{group['trials']:,}")
+        episodes, size = group["kept_episodes"], group["weights_bytes"]
+        kept = "" if episodes is None else str(episodes), f"{size / 1e6:.1f}" if size else ""
+        table.add_row(Text(group["label"]), *figures, *kept, str(len(group["seeds"])), f"{group['trials']:,}")
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
     table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
+    table.caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
     return table
 
 

@@ -36,10 +36,11 @@ from holdfast.runs.checkpoint import Checkpoint, write_contents
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.run_log import RANGE_CHECK
+from holdfast.train.begin import begin_stage
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.parallel import gather, rank_device, refuse_shards, shard
 from holdfast.train.distributed.ranks import ALONE, Ranks
-from holdfast.train.keep import keep_episodes
+from holdfast.train.keep import keep_episodes, note_losses
 from holdfast.train.kept_copies import free_frames
 from holdfast.train.kept_loss import KeptLoss
 from holdfast.train.log import LossTotals, MetricsLog
@@ -144,6 +145,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     if "use_relative_actions" not in config.policy.options:  # else the user has decided
         refuse_doubtful(data.new, adapter.layout)
     data = read_from_cache(setting.run, data, adapter.resize, config.cache, console, setting.ranks)
+    begin_stage(setting, stage, data, adapter)
     normalization = settle_normalization(setting, adapter, data, previous)
     shapes = setting.method.kept_shapes(adapter.policy)
     kept = read_state(previous.folder, shapes, setting.device) if previous else None
@@ -173,6 +175,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
     score = KeptLoss(setting, stage, ready.adapter, normalization, buffer)
     if done := setting.method.finish(policy, score, ready.kept):
         setting.run.log.write("finish", method=config.method, **done)
+        buffer = note_losses(setting, data, buffer, probe)
     kept = setting.method.keep(policy, probe.samples, ready.kept)
     if kept:
         kept.check(setting.method.kept_shapes(policy), f"keep() of --method={config.method}, by its kept_shapes(),")
@@ -211,11 +214,11 @@ def start_policy(setting: Setting, data: StageData, previous: Checkpoint | None)
             f"Policy {adapter.config.type!r} gives its loss as one number, so idle dimensions cannot be left out. "
             "Use --idle=hold, or --policy.type=nano."
         )
-    needs = setting.method.needs
-    if not {"nothing": True, "elements": adapter.knows_elements, "velocities": adapter.knows_velocity}[needs]:
+    if not adapter.gives(setting.method.needs):
+        needed = {"loras": "a LoRA per task"}.get(setting.method.needs, f"the {setting.method.needs} behind the loss")
         raise HoldfastError(
-            f"--method={config.method} needs the {needs} behind a policy's loss, and policy {adapter.config.type!r} "
-            "does not give them. Use --policy.type=nano or pi05_fast, or a method that works with any policy, like er."
+            f"--method={config.method} needs {needed}, which policy {adapter.config.type!r} does not offer. Use "
+            "--policy.type=nano or pi05_fast, or a method that works with any policy, like er."
         )
     return adapter
 

@@ -18,6 +18,7 @@ from holdfast.policies import transforms
 from holdfast.policies.device import choose_device
 from holdfast.replay.buffer import Buffer
 from holdfast.runs.folder import RunFolder
+from holdfast.train.begin import begin_stage
 from holdfast.train.config import TrainConfig
 from holdfast.train.engine import settle_normalization, start_policy
 from holdfast.train.plan import stages_of
@@ -54,12 +55,14 @@ def estimate(config: TrainConfig, stream: Stream, position: int = 0) -> Estimate
         first = replace(stages[0], learns=(position,), steps=STEPS)
         data = open_stage(run, stream, first, config, embodiment, Buffer(config.replay.ratio))
         adapter = start_policy(setting, data, None)
+        blank = blank_cache(data.new[0].source, adapter.resize)  # images do not affect the time of a step
+        data = replace(data, caches=(blank,))
+        begin_stage(setting, first, data, adapter)
         normalization = settle_normalization(setting, adapter, data, None)
         preprocess = transforms.build_training(adapter.config, [normalization.train(name) for name in data.names])
         state = TrainingState(adapter.policy.train(), config.optim)
         step = Stepper(config, adapter, preprocess, None, 1, STEPS, device)
-        blank = blank_cache(data.new[0].source, adapter.resize)  # images do not affect the time of a step
-        batches = Batches(data.lessons, [blank], adapter.layout, device)
+        batches = Batches(data.lessons, data.caches, adapter.layout, device)
         times = []
         for _, _, batch in batches.iterate(build_sampler(config, first, data), 0):
             _, norm = step(state, batch)

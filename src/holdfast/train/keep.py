@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.data.cache.thumbnails import thumbnails
 from holdfast.replay.buffer import Buffer
 from holdfast.replay.selection import SELECTIONS, Candidates
@@ -34,3 +36,15 @@ def keep_episodes(setting: Setting, data: StageData, buffer: Buffer, probe: Loss
         run, stream, embodiment, console = setting.run, setting.stream, setting.embodiment, setting.console
         buffer = copy_kept(run, stream, config, embodiment, console, buffer, learned)
     return buffer
+
+
+def note_losses(setting: Setting, data: StageData, buffer: Buffer, probe: LossProbe) -> Buffer:
+    """Note the losses of the task just learned once more: the method has changed the weights since it was kept.
+
+    Later losses are compared with them, so they must be those of the weights that are saved.
+    """
+    if not (setting.method.replays and SELECTIONS[setting.config.replay.selection].by_rise):
+        return buffer
+    *earlier, newest = buffer.tasks
+    losses = probe.episode_scores(data.learning - 1, newest.episodes)
+    return replace(buffer, tasks=(*earlier, replace(newest, losses=tuple(map(float, losses)))))

@@ -7,21 +7,25 @@
   where memory demands it: all layers' inputs in bf16, and `WORKING` times a layer of Gemma in its backward pass.
 - FSDP2 divides all but activations by the ranks. It gathers the embeddings and up to two layers, and reduces their
   gradients, in fp32.
+- With a LoRA per task (`--method=adapters`) the policy's weights take 2 bytes (bf16) and do not learn. Every LoRA takes
+  4 bytes a number; the one that learns also has moments, average and gradient.
 
 `WORKING` was fitted to measurements on one GPU; docs/pi05.md, "Memory per rank", has them and the errors. Several ranks
-were never measured.
+were never measured. `LORA_WORKING` was fitted to the two largest batches with `--policy.lora_rank=16`, whose layers are
+PEFT's; layers with a LoRA per task were not measured.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.policies.pi05.sizes import SPARE, Sizes, layer_bytes, parameters
+from holdfast.policies.pi05.sizes import SPARE, LayerBytes, Sizes, layer_bytes, lora_parameters, parameters
 from holdfast.train.config import Parallel
 
 GIB = 2**30
 FP32 = 4
-WORKING = 1.5
+WORKING, LORA_WORKING = 1.5, 2.6
+BF16 = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class Load:
     average: bool = True
     cameras: int = 4
     words: int = 200
+    # With a LoRA per task: its rank, and how many tasks have one, the one being learned included.
+    lora_rank: int = 0
+    lora_tasks: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ def training_memory(load: Load, sizes: Sizes | None = None) -> RankMemory:
     sizes = sizes or Sizes()
     count = parameters(sizes)
     layer = layer_bytes(sizes, load.batch_size // load.micro_batches, load.cameras, load.words)
+    if load.lora_rank:
+        return _lora_memory(load, sizes, layer)
     sharded = load.parallel == "fsdp" and load.ranks > 1
     ways = load.ranks if sharded else 1
     vision_inputs = sizes.vision_layers * layer.vision_input
@@ -86,4 +95,16 @@ def training_memory(load: Load, sizes: Sizes | None = None) -> RankMemory:
         gradients=FP32 * gradients / ways,
         activations=activations,
         gathered=2 * FP32 * (count.embeddings + 2 * count.language_layer) if sharded else 0.0,
+    )
+
+
+def _lora_memory(load: Load, sizes: Sizes, layer: LayerBytes) -> RankMemory:
+    own = FP32 * lora_parameters(sizes, load.lora_rank)
+    inputs = sizes.depth * layer.language_input + sizes.vision_layers * layer.vision_input
+    return RankMemory(
+        weights=BF16 * parameters(sizes).total + own * load.lora_tasks,
+        optimizer=2 * own,
+        average=own if load.average else 0.0,
+        gradients=own,
+        activations=inputs + LORA_WORKING * layer.language,
     )

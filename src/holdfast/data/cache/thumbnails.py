@@ -22,6 +22,12 @@ def thumbnails(cache: Cache, frames: np.ndarray) -> np.ndarray:
         for camera, size in cache.spec.cameras.items():
             pixels = torch.empty((len(part), 3, *size), dtype=torch.uint8)
             cache.images(camera, torch.tensor(part), pixels)
-            small.append(adaptive_avg_pool2d(pixels.float().mean(1), SIDE).flatten(1) / 255)
+            small.append(thumbnail(pixels))
         rows.append(torch.cat(small, 1).numpy())
     return np.concatenate(rows)
+
+
+def thumbnail(images: torch.Tensor) -> torch.Tensor:
+    """The same of images [n, 3, height, width], bytes or floats from 0 to 1."""
+    grey = adaptive_avg_pool2d(images.float().mean(1), SIDE).flatten(1).cpu()
+    return grey if images.is_floating_point() else grey / 255

@@ -8,6 +8,8 @@ from lerobot.optim import AdamWConfig
 from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.core.errors import HoldfastError
+from holdfast.policies import task_lora
+from holdfast.policies.task_lora import TaskLora
 
 STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
 GROUPS = 4  # of the group normalization; they divide the width / 4 channels of the stem
@@ -75,6 +77,9 @@ class NanoConfig(PreTrainedConfig):
     # The state dimension of every action dimension, -1 for none; None if both have the same dimensions.
     relative_to: list[int] | None = None
 
+    # The tasks that have a LoRA of their own, in order. Set by --method=adapters: all other weights are frozen.
+    task_loras: list[TaskLora] = field(default_factory=list)
+
     normalization_mapping: dict[str, NormalizationMode] = field(
         default_factory=lambda: {
             "VISUAL": NormalizationMode.IDENTITY,
@@ -92,6 +97,7 @@ class NanoConfig(PreTrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        task_lora.check(self.task_loras)
         if self.n_obs_steps != 1:
             raise HoldfastError(f"nano reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
         for name in SIZES:

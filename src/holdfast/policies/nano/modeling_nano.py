@@ -17,10 +17,12 @@ from holdfast.data.resize import Resize, scale
 from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.cuda_graphs import CudaGraphs
 from holdfast.policies.flow import FlowNoise, mean_square
+from holdfast.policies.lora_layers import learn_task, routed_rows
 from holdfast.policies.nano.configuration_nano import NanoConfig
-from holdfast.policies.nano.network import NanoNetwork
+from holdfast.policies.nano.network import LORA_TARGETS, NanoNetwork
 from holdfast.policies.pipelines import mean_of_real
 from holdfast.policies.relative import relative_dimensions
+from holdfast.policies.task_lora import TaskLora
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
@@ -80,6 +82,8 @@ class NanoPolicy(PreTrainedPolicy):
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
         self._graphs: CudaGraphs[Tensor] = CudaGraphs()
+        if config.task_loras:
+            self.requires_grad_(False)
         self.reset()
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
@@ -90,6 +94,11 @@ class NanoPolicy(PreTrainedPolicy):
     def _load_as_safetensor(cls, model: Self, model_file: str, map_location: str, strict: bool) -> Self:
         # LeRobot's default of strict=False would leave random weights where the file has none.
         return super()._load_as_safetensor(model, model_file, map_location, True)
+
+    def add_task_lora(self, lora: TaskLora, seed: int) -> None:
+        """Freeze all weights and add a LoRA for one more task, which alone learns."""
+        learn_task(self, self.network, LORA_TARGETS, lora, seed)
+        self._graphs = CudaGraphs()
 
     def get_optim_params(self) -> Iterator[nn.Parameter]:
         """Return everything that learns, as one group."""
@@ -148,6 +157,7 @@ class NanoPolicy(PreTrainedPolicy):
         padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None
         blend = torch.lerp(drawn.noise, actions, drawn.time[:, None, None])
         images, state, tokens, words = self._observed(batch)
+        self.network.route.rows = routed_rows(self, batch)
         if drawn.state is not None:
             state = state + self.config.state_noise * drawn.state
         context = self.network.encode(images, state, tokens, words)
@@ -169,15 +179,19 @@ class NanoPolicy(PreTrainedPolicy):
         Returns:
             Actions [B, chunk, action_dim], relative to the state of `batch` where they are relative.
         """
-        seen = self._observed(batch)
+        seen, rows = self._observed(batch), routed_rows(self, batch)
         if noise is None:
             noise = torch.randn(len(seen[0]), *self.noise_shape, device=seen[0].device)
+        inputs = (*seen, noise.float(), *([] if rows is None else [rows]))
         # Not under autocast: the graph would read autocast's copies of the weights, which are freed afterwards.
         if noise.is_cuda and not self.training and not torch.is_autocast_enabled():
-            return self._graphs.play(self._act, *seen, noise.float()).clone()
-        return self._act(*seen, noise.float())
+            return self._graphs.play(self._act, *inputs).clone()
+        return self._act(*inputs)
 
-    def _act(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor, noise: Tensor) -> Tensor:
+    def _act(
+        self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor, noise: Tensor, rows: Tensor | None = None
+    ) -> Tensor:
+        self.network.route.rows = rows
         context = self.network.encode(images, state, tokens, words)
         steps, actions = self.config.denoise_steps, noise
         for step in range(steps):

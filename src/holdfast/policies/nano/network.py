@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.policies.lora_layers import Route, add_loras
 from holdfast.policies.nano.configuration_nano import GROUPS, NanoConfig
 
 TIME_WIDTH = 64  # of the embedded time: plenty for a single number
 PLACE_WAVES = 8  # per axis, for the positions of image tokens
 PHRASES = 4  # tokens that summarize an instruction
+LORA_TARGETS = r"(?!place).*"  # all linear layers that read something of a row
 
 
 class Memory(NamedTuple):
@@ -194,6 +196,9 @@ class NanoNetwork(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(width, config.heads) for _ in range(config.decoder_layers))
         self.norm_out = TimedNorm(width)
         self.action_out = nn.Linear(width, action_dim)
+        self.route = Route()
+        for lora in config.task_loras:
+            add_loras(self, LORA_TARGETS, lora.rank, self.route)
 
     def encode(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor) -> Context:
         """Read one observation per sample.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from holdfast.policies.nano.configuration_nano import NanoConfig, check_size
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
+from holdfast.policies.task_router import router
 
 
 @lru_cache(maxsize=4096)
@@ -70,4 +71,4 @@ def make_nano_pre_post_processors(
 ) -> Pipelines:
     """The pipelines before and after nano, under the name by which LeRobot looks for them."""
     words = NanoTokenizerProcessorStep(vocabulary=config.vocabulary, max_tokens=config.max_tokens)
-    return build_pipelines(config, dataset_stats, words)
+    return build_pipelines(config, dataset_stats, words, *router(config.task_loras))

@@ -19,15 +19,19 @@ class Actor:
             self.network.compile_layers()
         self._graphs: CudaGraphs[Tensor] = CudaGraphs()
 
-    def __call__(self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor) -> Tensor:
-        """Actions, as `Pi05Network.act` computes them."""
+    def __call__(
+        self, images: Tensor, tokens: Tensor, words: Tensor | None, noise: Tensor, rows: Tensor | None = None
+    ) -> Tensor:
+        """Actions, as `Pi05Network.act` computes them; `rows` says which task's LoRA each row takes."""
         words = torch.ones_like(tokens, dtype=torch.bool) if words is None else words
-        return self._graphs.play(self._act, images, tokens, words, noise).clone()
+        routed = [] if rows is None else [rows]
+        return self._graphs.play(self._act, images, tokens, words, noise, *routed).clone()
 
-    def _act(self, *inputs: Tensor) -> Tensor:
+    def _act(self, images: Tensor, tokens: Tensor, words: Tensor, noise: Tensor, rows: Tensor | None = None) -> Tensor:
+        self.network.route.rows = rows
         # Without autocast's cache, which would live in the graph's memory.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            return self.network.act(*inputs)
+            return self.network.act(images, tokens, words, noise)
 
 
 def half_copy(network: Pi05Network) -> Pi05Network:
@@ -38,7 +42,7 @@ def half_copy(network: Pi05Network) -> Pi05Network:
         f"{name}.{kind}"
         for name, module in copy.paligemma_with_expert.named_modules(prefix="paligemma_with_expert")
         if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d)
-        for kind in ("weight", "bias")
+        for kind, _ in module.named_parameters()
     }
     state = {
         name: value.to(torch.bfloat16 if name in halved else torch.float32)

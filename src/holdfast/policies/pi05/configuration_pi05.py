@@ -8,6 +8,8 @@ from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 from lerobot.utils.constants import ACTION, OBS_STATE
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.policies import task_lora
+from holdfast.policies.task_lora import TaskLora
 
 PALIGEMMA = "google/paligemma-3b-pt-224"
 RECOMPUTE = ("auto", "never", "always")
@@ -73,6 +75,9 @@ class Pi05FastConfig(PreTrainedConfig):
     min_period: float = 4e-3
     max_period: float = 4.0
 
+    # The tasks that have a LoRA of their own, in order. Set by --method=adapters: all other weights are frozen.
+    task_loras: list[TaskLora] = field(default_factory=list)
+
     normalization_mapping: dict[str, NormalizationMode] = field(
         default_factory=lambda: {
             "VISUAL": NormalizationMode.IDENTITY,
@@ -89,6 +94,7 @@ class Pi05FastConfig(PreTrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        task_lora.check(self.task_loras)
         if self.n_obs_steps != 1:
             raise HoldfastError(f"pi05_fast reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
         if not 1 <= self.n_action_steps <= self.chunk_size:

@@ -6,9 +6,28 @@ import torch
 from torch import nn
 
 from holdfast.core.errors import HoldfastError
+from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 
 # Matrices of all layers: vision tower, language model and action expert.
 TARGETS = r".*layers\.\d+\.(self_attn\.(q|k|v|o|out)_proj|mlp\.(gate_proj|up_proj|down_proj|fc1|fc2))"
+
+
+def task_targets(config: Pi05FastConfig) -> str:
+    """The layers that get a LoRA per task: the same, and the projections of actions and time.
+
+    Of Gemma's last layer only keys and values are used.
+    """
+    unused = rf".*language_model\.layers\.{config.depth - 1}\.(self_attn\.[qo]_proj|mlp\..*)"
+    return rf"(?!{unused})({TARGETS}|(action|time)_.*)"
+
+
+def freeze(network: nn.Module, precision: torch.dtype) -> None:
+    """Put the matrices beside LoRAs into another precision; the projections of actions and time stay as they are."""
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d) and not name.startswith(("action_", "time_")):
+            for weight in (module.weight, getattr(module, "bias", None)):
+                if weight is not None:
+                    weight.data = weight.data.to(precision)
 
 
 def add_adapters(network: nn.Module, rank: int, frozen: torch.dtype) -> None:

@@ -19,13 +19,15 @@ import holdfast.policies.pi05.processor_pi05  # noqa: F401
 from holdfast.core.errors import HoldfastError
 from holdfast.policies.batch_slice import BatchSlice, draw
 from holdfast.policies.flow import FlowNoise, mean_square
+from holdfast.policies.lora_layers import learn_task, routed_rows
 from holdfast.policies.pi05 import weights
 from holdfast.policies.pi05.acting import Actor
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
-from holdfast.policies.pi05.lora import add_adapters
+from holdfast.policies.pi05.lora import add_adapters, freeze, task_targets
 from holdfast.policies.pi05.network import Pi05Network
 from holdfast.policies.pipelines import mean_of_real
 from holdfast.policies.saved_folder import load_config
+from holdfast.policies.task_lora import TaskLora
 
 Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
@@ -52,11 +54,28 @@ class Pi05FastPolicy(PreTrainedPolicy):
             self.model = Pi05Network(config)
             self.model.start_at_random()
         if config.lora_rank:
-            on_gpu = str(config.device).startswith("cuda")
-            add_adapters(self.model, config.lora_rank, torch.bfloat16 if on_gpu else torch.float32)
+            add_adapters(self.model, config.lora_rank, self._frozen)
+        if config.task_loras:
+            freeze(self.requires_grad_(False).model, self._frozen)
         self._actor: Actor | None = None
         self._compiled = False
         self.reset()
+
+    @property
+    def _frozen(self) -> torch.dtype:
+        """Precision of weights that do not learn."""
+        return torch.bfloat16 if str(self.config.device).startswith("cuda") else torch.float32
+
+    def add_task_lora(self, lora: TaskLora, seed: int) -> None:
+        """Freeze all weights and add a LoRA for one more task, which alone learns."""
+        if self.config.lora_rank:
+            raise HoldfastError(
+                f"--policy.lora_rank={self.config.lora_rank} merges what it learns into all tasks' weights, and "
+                "--method=adapters has a LoRA per task. Leave --policy.lora_rank out and give --method.rank."
+            )
+        learn_task(self, self.model, task_targets(self.config), lora, seed)
+        freeze(self.model, self._frozen)
+        self._actor = None
 
     @classmethod
     def from_pretrained(
@@ -126,6 +145,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
             self.model.compile_layers()
             self._compiled = True
+        self.model.route.rows = routed_rows(self, batch)
         actions = pad_vector(batch[ACTION].float(), self.config.max_action_dim)
         errors: Tensor = self.model(*self._observed(batch), actions, drawn.noise, drawn.time)
         return errors[..., : self.action_dim]
@@ -146,12 +166,14 @@ class Pi05FastPolicy(PreTrainedPolicy):
             Actions [B, chunk, action_dim], relative to the state of `batch` where they are relative.
         """
         images, tokens, words = self._observed(batch)
+        rows = routed_rows(self, batch)
         if noise is None:
             noise = torch.randn(len(tokens), *self.noise_shape, device=tokens.device)
         if tokens.is_cuda and not self.training:
             self._actor = self._actor or Actor(self.model)
-            actions = self._actor(images, tokens, words, noise.float())
+            actions = self._actor(images, tokens, words, noise.float(), rows)
         else:
+            self.model.route.rows = rows
             actions = self.model.act(images, tokens, words, noise.float())
         return actions[..., : self.action_dim]
 

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from holdfast.policies.lora_layers import Route, add_loras
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
 from holdfast.policies.pi05.gemma import ActionExpert, ExpertLayer, Extent, Gemma, TimedNorm, extent, reading, waves
+from holdfast.policies.pi05.lora import task_targets
 from holdfast.policies.pi05.recompute import RecomputePlan, plan, run
 from holdfast.policies.pi05.vision import VisionTower, named
 
@@ -43,6 +45,9 @@ class Pi05Network(nn.Module):
         self.action_out_proj = nn.Linear(width, config.max_action_dim)
         self.time_mlp_in = nn.Linear(width, width)
         self.time_mlp_out = nn.Linear(width, width)
+        self.route = Route()
+        for lora in config.task_loras:
+            add_loras(self, task_targets(config), lora.rank, self.route)
         self._plans: dict[tuple[int, int, int], RecomputePlan] = {}
 
     @property

@@ -17,6 +17,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.policies.device import send
 from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
+from holdfast.policies.task_router import router
 
 # Lower edges of the 256 bins of a normalized state, as in LeRobot and openpi.
 BINS = np.linspace(-1, 1, 256 + 1)[:-1]
@@ -125,4 +126,4 @@ def make_pi05_fast_pre_post_processors(
     prompt = Pi05PromptProcessorStep(
         config.tokenizer_name, config.tokenizer_max_length, config.prompt_bucket, config.state_in_prompt
     )
-    return build_pipelines(config, dataset_stats, prompt)
+    return build_pipelines(config, dataset_stats, prompt, *router(config.task_loras))

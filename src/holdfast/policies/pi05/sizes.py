@@ -90,6 +90,21 @@ def parameters(sizes: Sizes) -> Parameters:
     )
 
 
+def lora_parameters(sizes: Sizes, rank: int) -> int:
+    """Numbers in one task's LoRA: rank times the inputs and outputs of every matrix that `task_targets` names."""
+    wide, narrow, eye, heads = sizes.width, sizes.expert_width, sizes.vision_width, sizes.heads * sizes.head_dim
+    memory = 2 * sizes.head_dim
+
+    def layer(width: int, inner: int) -> int:
+        return 2 * (width + heads) + 2 * width + memory + 3 * (width + inner)
+
+    vision = sizes.vision_layers * (8 * eye + 2 * (eye + sizes.vision_mlp_dim))
+    language = (sizes.depth - 1) * layer(wide, sizes.mlp_dim) + 2 * wide + memory
+    expert = sizes.depth * layer(narrow, sizes.expert_mlp_dim)
+    ends = 2 * (narrow + sizes.max_action_dim) + 4 * narrow
+    return rank * (vision + language + expert + ends)
+
+
 def layer_bytes(sizes: Sizes, rows: int, cameras: int, words: int) -> LayerBytes:
     """What layers of Gemma and of the vision tower keep in bf16.
 

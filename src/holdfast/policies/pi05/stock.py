@@ -13,6 +13,8 @@ from typing import Any
 import draccus
 from lerobot.configs import FeatureType, PolicyFeature
 from lerobot.policies.pi05.configuration_pi05 import PI05Config
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
@@ -20,12 +22,14 @@ from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
 from holdfast.policies.pi05.weights import FILE
 from holdfast.policies.saved_folder import (
     PREPROCESSOR,
+    ROUTER,
     check_folder,
     find_config,
     load_config,
     read_config,
     read_pipeline,
 )
+from holdfast.policies.task_lora import TaskLora
 
 OURS = "pi05_fast"
 # Keys of a stock config that are not taken over: where and how it ran, and features, which come from the dataset.
@@ -63,8 +67,11 @@ def start_config(path: str, options: dict[str, str], cameras: Iterable[str]) -> 
     return config
 
 
-def write_stock(folder: Path, output: Path) -> None:
-    """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights with another config."""
+def write_stock(folder: Path, output: Path, instruction: str | None = None) -> None:
+    """Rewrite a folder of `pi05_fast` as one of stock `pi05`: the same weights with another config.
+
+    Stock `pi05` has no LoRAs. Of a policy with one per task, that of the given instruction is merged into the weights.
+    """
     check_folder(folder)
     config = load_config(folder, ["--device=cpu"])
     if config.type != OURS:
@@ -78,6 +85,7 @@ def write_stock(folder: Path, output: Path) -> None:
             f"{folder} was trained without the state in its prompt (--policy.state_in_prompt=false). LeRobot's pi05 "
             "always writes it there and would act on prompts it was never trained on. Load the folder with pi05_fast."
         )
+    number = _number(config.task_loras, instruction, folder)
     shared = {field.name for field in fields(PI05Config)} & {field.name for field in fields(Pi05FastConfig)}
     stock = PI05Config(**{name: getattr(config, name) for name in shared})
     output.mkdir(parents=True, exist_ok=True)
@@ -85,13 +93,45 @@ def write_stock(folder: Path, output: Path) -> None:
     for file in folder.iterdir():
         if file.name.startswith("policy_") or file.name == FILE:
             shutil.copy2(file, output / file.name)
+    if number is not None:
+        _merge(output / FILE, number)
     pipeline = read_pipeline(folder / PREPROCESSOR)
     pipeline["steps"] = [new for step in pipeline["steps"] for new in _stock_steps(step, config)]
     (output / PREPROCESSOR).write_text(json.dumps(pipeline, indent=2))
 
 
+def _number(loras: list[TaskLora], instruction: str | None, folder: Path) -> int | None:
+    """Which LoRA to merge; None if there are none."""
+    known = [lora.instruction for lora in loras]
+    if not known and instruction is not None:
+        raise HoldfastError(f"{folder} has the same weights for all tasks. Leave --instruction out.")
+    if known and instruction not in known:
+        listed = ", ".join(map(repr, known))
+        raise HoldfastError(
+            f"{folder} has a LoRA per task, and stock pi05 has none: give --instruction, one of {listed}"
+            + ("." if instruction is None else f", not {instruction!r}.")
+        )
+    return known.index(instruction) if instruction in known else None
+
+
+def _merge(file: Path, number: int) -> None:
+    """Add one task's LoRA to the weights of a file and drop all of them."""
+    try:
+        stored = load_file(file)
+        for name in [name for name in stored if name.endswith(f".down.{number}")]:
+            layer = name.removesuffix(f".down.{number}")
+            added = stored[f"{layer}.up.{number}"] @ stored[name]
+            stored[f"{layer}.weight"] = stored[f"{layer}.weight"].float() + added
+    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        raise HoldfastError(f"The weights of the policy do not hold LoRA {number + 1}: {error}.") from None
+    plain = {name: value for name, value in stored.items() if ".down." not in name and ".up." not in name}
+    save_file(plain, file, metadata={"format": "pt"})
+
+
 def _stock_steps(step: dict[str, Any], config: Any) -> list[dict[str, Any]]:
     """LeRobot writes the prompt in one step and tokenizes it in the next."""
+    if step.get("registry_name") == ROUTER:
+        return []
     if step.get("registry_name") != "pi05_fast_prompt":
         return [step]
     tokenizer = {
