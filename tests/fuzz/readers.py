@@ -393,7 +393,7 @@ def stored_row(kind: str) -> Callable[[Path], None]:
 
 
 def message(file: Path) -> object:
-    from holdfast.serve.wire import unpack
+    from holdfast.core.wire import unpack
 
     return unpack(file.read_bytes())
 
@@ -401,7 +401,7 @@ def message(file: Path) -> object:
 def packed_message(folder: Path, get: Get) -> Path:
     import numpy as np
 
-    from holdfast.serve.wire import pack
+    from holdfast.core.wire import pack
 
     question = {"state": np.zeros(3), "prompt": "reach", "images": {"a": np.zeros((2, 2, 3))}}
     (folder / "message").write_bytes(pack(question))
