@@ -90,7 +90,7 @@ class Simulator:
 class Session:
     """Answers questions about one simulator, each by the method of its name."""
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type[Simulator]) -> None:
         self._kind = kind
         self._steps = self._limit = 0
 
@@ -179,7 +179,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _simulator_in(file: str) -> type:
+def _simulator_in(file: str) -> type[Simulator]:
     """The class derived from `Simulator` that a file defines."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     name = os.path.splitext(os.path.basename(file))[0]
@@ -215,6 +215,6 @@ def _read_array(value: dict[Any, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    import holdfast_worker  # the module that simulators import, which is not __main__
+    import holdfast_worker  # type: ignore[import-not-found] # the module that simulators import, not __main__
 
     holdfast_worker.main(sys.argv[1])
