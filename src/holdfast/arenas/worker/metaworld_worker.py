@@ -79,7 +79,7 @@ class MetaWorld(Simulator):
     state = ("x", "y", "z", "opening")
     action = ("dx", "dy", "dz", "grip")
     rate = 80
-    max_steps = 400
+    max_steps = 500  # the package refuses further steps
 
     def __init__(self, cameras: Sequence[str] = ("corner2",)) -> None:
         self.cameras = tuple(cameras)
