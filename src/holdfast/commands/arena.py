@@ -7,9 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from holdfast import arenas
 from holdfast.arenas.arena_file import WORKERS, read_arena_file, set_up_arenas
@@ -76,18 +74,17 @@ def main(argv: list[str]) -> int:
 
 
 def _list(console: Console) -> None:
-    table = Table("arena", "", box=SIMPLE_HEAD, show_edge=False)
-    table.add_row("twin", "part of Holdfast")
-    known = set_up_arenas()
-    for name, file in known.items():
+    found = {"twin": "part of Holdfast"}
+    for name, file in set_up_arenas().items():
         try:
-            table.add_row(name, read_arena_file(file).python)
+            found[name] = read_arena_file(file).python
         except HoldfastError as error:
-            table.add_row(name, str(error))
+            found[name] = str(error)
     for name in SETUPS:
-        if name not in known:
-            table.add_row(name, f"not set up: holdfast arena setup {name}")
-    console.print(table)
+        found.setdefault(name, f"not set up: holdfast arena setup {name}")
+    width = max(map(len, found))
+    for name, where in found.items():
+        console.print(f"{name:<{width}}  {where}", soft_wrap=True, markup=False)
 
 
 def _check(name: str, tasks: list[str] | None, console: Console) -> None:
