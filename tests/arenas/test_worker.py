@@ -15,7 +15,7 @@ from holdfast.arenas.arena_file import WORKERS, read_arena_file
 from holdfast.arenas.contract import ArenaContract
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.arenas.worker_arena import WorkerArena
-from holdfast.arenas.worker_messages import Description, WorkerTask
+from holdfast.arenas.worker_messages import SimulatorDescription, WorkerTask
 from holdfast.core.errors import HoldfastError
 
 HERE = Path(__file__).parent
@@ -219,7 +219,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
 def test_a_description_is_checked():
     good = {"protocol": 1, "tasks": {"touch": WorkerTask("Go.", 10)}, "rate": 10, "expert": False}
     names = {"state": ("x",), "action": ("x",), "cameras": ("top",), "levels": ("",)}
-    Description(**good, **names)
+    SimulatorDescription(**good, **names)
     for change, said in (
         ({"protocol": 2}, "protocol 2"),
         ({"rate": 0}, "rate"),
@@ -229,4 +229,4 @@ def test_a_description_is_checked():
         ({"tasks": {"a/b": WorkerTask("Go.", 10)}}, "must be letters"),
     ):
         with pytest.raises(HoldfastError, match=said):
-            Description(**{**good, **names, **change})
+            SimulatorDescription(**{**good, **names, **change})

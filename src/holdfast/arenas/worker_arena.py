@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.arenas.arena import ActingPolicy, Arena, ArenaError, Environment
 from holdfast.arenas.arena_file import ArenaFile, read_arena_file
 from holdfast.arenas.worker_messages import (
-    Description,
+    SimulatorDescription,
     read_action,
     read_description,
     read_images,
@@ -157,5 +157,5 @@ class WorkerExpert:
         return self._environment.ask("act", self._environment.read_action)
 
 
-def _describe(process: WorkerProcess, file: ArenaFile) -> Description:
+def _describe(process: WorkerProcess, file: ArenaFile) -> SimulatorDescription:
     return process.ask("hello", read_description, options=file.options)

@@ -32,7 +32,7 @@ class WorkerTask:
 
 
 @dataclass(frozen=True)
-class Description:
+class SimulatorDescription:
     """What a worker says of its simulator."""
 
     protocol: int
@@ -58,7 +58,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Moment:
+class WorkerMoment:
     """An episode after a step: what is measured, what was reached, and whether it has to end."""
 
     state: np.ndarray
@@ -66,12 +66,12 @@ class Moment:
     over: bool
 
 
-def read_description(answer: Any) -> Description:
+def read_description(answer: Any) -> SimulatorDescription:
     """The answer to `hello`."""
-    return from_json(Description, outside.check(answer, "Its description"), "Its description")
+    return from_json(SimulatorDescription, outside.check(answer, "Its description"), "Its description")
 
 
-def read_moment(answer: Any, description: Description, task: str) -> Moment:
+def read_moment(answer: Any, description: SimulatorDescription, task: str) -> WorkerMoment:
     """The answer to `begin` and `step`."""
     match answer:
         case {"state": state, "success": bool(success), "milestones": [*milestones], "over": bool(over)}:
@@ -80,7 +80,7 @@ def read_moment(answer: Any, description: Description, task: str) -> Moment:
             if strange or len(set(milestones)) < len(milestones):
                 raise HoldfastError(f"it reports milestones {milestones}, its task has {list(known)}")
             names = description.state
-            return Moment(read_numbers(state, names, "state"), Reached(tuple(milestones), final=success), over)
+            return WorkerMoment(read_numbers(state, names, "state"), Reached(tuple(milestones), final=success), over)
     raise HoldfastError("its answer is not a moment: state, success, milestones and over")
 
 

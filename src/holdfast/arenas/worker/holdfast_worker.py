@@ -87,7 +87,7 @@ class Simulator:
         raise NotImplementedError
 
 
-class Session:
+class SimulatorSession:
     """Answers questions about one simulator, each by the method of its name."""
 
     def __init__(self, kind: type[Simulator]) -> None:
@@ -152,7 +152,7 @@ def main(file: str) -> None:
     """Answer questions until there are no more."""
     questions, answers = _channels()
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    session = Session(_simulator_in(file))
+    session = SimulatorSession(_simulator_in(file))
     while True:
         head = questions.read(4)
         if len(head) < 4:
