@@ -1,7 +1,9 @@
 """A simulator in a process of its own: it is an arena like others, and whatever it does costs one episode at most."""
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -190,13 +192,13 @@ def test_a_worker_does_not_see_our_packages(tmp_path):
     ("text", "said"),
     [
         ("", "python is missing"),
-        ('python = "python"', "worker is missing"),
+        ('python = "sh"', "worker is missing"),
         ('python = "no/such/python"\nworker = "gymnasium"', "there is no Python 'no/such/python'"),
-        ('python = "python"\nworker = "metawrld"', "Did you mean 'metaworld'.*give a file"),
-        ('python = "python"\nworker = "nowhere.py"', "there is no file 'nowhere.py'"),
-        ('python = "python"\nworker = "gymnasium"\ntimeout = 0', "timeout must be seconds above 0"),
-        ('python = "python"\nworker = "gymnasium"\ncolour = 1', "colour is not known"),
-        ('python = "python"\nworker = "gymnasium"\nname = "a/b"', "must be letters"),
+        ('python = "sh"\nworker = "metawrld"', "Did you mean 'metaworld'.*give a file"),
+        ('python = "sh"\nworker = "nowhere.py"', "there is no file 'nowhere.py'"),
+        ('python = "sh"\nworker = "gymnasium"\ntimeout = 0', "timeout must be seconds above 0"),
+        ('python = "sh"\nworker = "gymnasium"\ncolour = 1', "colour is not known"),
+        ('python = "sh"\nworker = "gymnasium"\nname = "a/b"', "must be letters"),
     ],
 )
 def test_an_arenas_file_is_checked_before_anything_runs(tmp_path, monkeypatch, text, said):
@@ -205,6 +207,20 @@ def test_an_arenas_file_is_checked_before_anything_runs(tmp_path, monkeypatch, t
     file.write_text(text)
     with pytest.raises(HoldfastError, match=said):
         arenas.load(str(file))
+
+
+def test_options_are_bounded(tmp_path):
+    file = write(tmp_path)
+    file.write_text(f"{file.read_text()}\n1 = {json.dumps('x' * 40_000)}")
+    with pytest.raises(HoldfastError, match=r"is too long. Shorten its options"):
+        WorkerArena(file)
+
+
+def test_what_runs_in_a_simulators_python_can_be_read_by_an_old_one():
+    for file in (WORKERS / "holdfast_worker.py", WORKERS / "template.txt"):
+        ast.parse(file.read_text(), feature_version=(3, 8))
+    imported = set(re.findall(r"^(?:import|from) (\w+)", (WORKERS / "holdfast_worker.py").read_text(), re.M))
+    assert imported <= {*sys.stdlib_module_names, "numpy", "msgpack"}
 
 
 def test_paths_are_relative_to_the_file(tmp_path):

@@ -35,7 +35,7 @@ value = 0.5
 """
 ARENA = """\
 name = "points"
-python = "python"
+python = "sh"
 worker = "gymnasium"
 timeout = 60
 [options]

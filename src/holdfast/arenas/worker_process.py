@@ -19,7 +19,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.wire import pack, unpack
 
 SMALL = 2**20  # bytes of an answer without images
+_QUESTION = 2**15  # bytes of a question: as much as a pipe takes at once, so that writing never waits
 _WORDS = 1000  # bytes of what it printed last that are shown
+_REST = 64  # times that its output is read once more after its end
 _POLL = 0.5  # seconds after which a silent process is looked at: a child of its own may hold its pipes open
 
 
@@ -65,6 +67,8 @@ class WorkerProcess:
             raise ArenaError(f"The worker of the arena {self._file.name!r} has ended.")
         self._number += 1
         packed = pack({"number": self._number, "ask": question, "with": arguments})
+        if len(packed) > _QUESTION:
+            raise HoldfastError(f"A question to the arena {self._file.name!r} is too long. Shorten its options.")
         try:
             with suppress(BrokenPipeError):  # why it is gone is seen below
                 os.write(self._questions, struct.pack("<I", len(packed)) + packed)
@@ -129,8 +133,9 @@ class WorkerProcess:
     def _failure(self, question: str, fault: str) -> ArenaError:
         """End the process, and say what it did."""
         _kill_group(self._process)
-        while self._errors in (key.fd for key, _ in self._selector.select(0)):
-            self._listen()
+        for _ in range(_REST):
+            if self._errors in (key.fd for key, _ in self._selector.select(0)):
+                self._listen()
         self._end()
         words = " | ".join(line.strip() for line in self._printed.decode(errors="replace").splitlines() if line.strip())
         said = f" It last printed: {words}" if words else ""
