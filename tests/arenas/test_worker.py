@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_arena import FakeArena, Point
 
 from holdfast import arenas
 from holdfast.arenas.arena import ArenaError
 from holdfast.arenas.arena_file import WORKERS, read_arena_file
 from holdfast.arenas.contract import ArenaContract
+from holdfast.arenas.demonstrate import RecordingOrder, demonstrate
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.arenas.worker_arena import WorkerArena
 from holdfast.arenas.worker_messages import SimulatorDescription, WorkerTask
@@ -221,6 +223,21 @@ def test_what_runs_in_a_simulators_python_can_be_read_by_an_old_one():
         ast.parse(file.read_text(), feature_version=(3, 8))
     imported = set(re.findall(r"^(?:import|from) (\w+)", (WORKERS / "holdfast_worker.py").read_text(), re.M))
     assert imported <= {*sys.stdlib_module_names, "numpy", "msgpack"}
+
+
+def test_a_task_that_is_done_at_once_is_no_demonstration(tmp_path, monkeypatch):
+    class Close(Point):
+        def reset(self, seed, level):
+            super().reset(seed, level)
+            self.mark = np.full(2, 0.1 * seed)
+
+    monkeypatch.setattr(FakeArena, "open", lambda self, task, shadows=False: Close(1))
+    order = RecordingOrder("touch", 1, "", 8, 8, 0, "fake_arena:FakeArena")
+    demonstrations = [demonstrate(order, seed, tmp_path) for seed in (1, 3)]
+    assert [(len(found.states), found.full, found.frames.exists()) for found in demonstrations] == [
+        (1, False, False),
+        (2, True, True),
+    ]
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
