@@ -28,7 +28,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "evaluate"))
 import numpy as np
 from websockets.asyncio.client import connect
 
-from holdfast.serve.wire import pack, unpack
+from holdfast.core.wire import pack, unpack
 
 CLIENTS, BAR = 8, 1.5
 SIZE, DIFFERENT = 64, 6  # pixels; questions a client has

@@ -29,8 +29,9 @@ COMMANDS = {
     "bundle": "pack a stage's policy into one folder; check, compare, deploy, roll back",
     "serve": "serve a bundle's policy to robots over a websocket",
     "rollout": "run a policy on the simulated or the real robot, filmed and recorded",
-    "record": "record demonstrations of the simulated cell's experts as LeRobot datasets",
+    "record": "record demonstrations of a simulator's experts as LeRobot datasets",
     "watch": "make a video of an expert, a policy or a recorded episode, with the rubric beside it",
+    "arena": "list, test and set up simulators, or start one of your own",
     "twin": "score and draw the simulated cell's tasks under scripted policies",
 }
 

@@ -402,7 +402,7 @@ def stored_row(kind: str) -> Callable[[Path], None]:
 
 
 def message(file: Path) -> object:
-    from holdfast.serve.wire import unpack
+    from holdfast.core.wire import unpack
 
     return unpack(file.read_bytes())
 
@@ -410,11 +410,54 @@ def message(file: Path) -> object:
 def packed_message(folder: Path, get: Get) -> Path:
     import numpy as np
 
-    from holdfast.serve.wire import pack
+    from holdfast.core.wire import pack
 
     question = {"state": np.zeros(3), "prompt": "reach", "images": {"a": np.zeros((2, 2, 3))}}
     (folder / "message").write_bytes(pack(question))
     return folder / "message"
+
+
+def arena_file(file: Path) -> object:
+    from holdfast.arenas.arena_file import read_arena_file
+
+    return read_arena_file(file)
+
+
+def worker_answer(question: str) -> Callable[[Path], object]:
+    """What a simulator's process answers to `hello`, or to everything else."""
+
+    def read(file: Path) -> object:
+        from holdfast.arenas import worker_messages as messages
+        from holdfast.core.wire import unpack
+
+        answer = unpack(file.read_bytes())
+        if question == "hello":
+            return messages.read_description(answer)
+        description = messages.read_description(samples.DESCRIPTION)
+        messages.read_moment(answer, description, "touch")
+        messages.read_images(answer, ("top",), (2, 2))
+        messages.read_action(answer, ("x", "y"))
+        return messages.read_picture(answer)
+
+    return read
+
+
+def packed_answer(folder: Path, get: Get) -> Path:
+    import numpy as np
+
+    from holdfast.core.wire import pack
+
+    image, numbers = np.zeros((2, 2, 3), np.uint8), np.zeros(2)
+    answer = {"state": numbers, "success": True, "milestones": ["near"], "over": False, "action": numbers}
+    (folder / "answer").write_bytes(pack({**answer, "images": {"top": image}, "picture": image}))
+    return folder / "answer"
+
+
+def packed_description(folder: Path, get: Get) -> Path:
+    from holdfast.core.wire import pack
+
+    (folder / "description").write_bytes(pack(samples.DESCRIPTION))
+    return folder / "description"
 
 
 # --- datasets and caches
@@ -492,6 +535,9 @@ READERS = [
     Reader("scoring.sqlite", samples.sheets, database("sheets")),
     Reader("a row of scoring.sqlite", written("row.json", samples.EVENT), stored_row("sheets")),
     Reader("message", packed_message, message),
+    Reader("arena's file", written("arena.toml", samples.ARENA), arena_file),
+    Reader("worker's description", packed_description, worker_answer("hello")),
+    Reader("worker's answer", packed_answer, worker_answer("step")),
     Reader("info.json", copied("data", "meta/info.json"), dataset(1)),
     Reader("episodes.parquet", copied("data", "meta/episodes/*/*.parquet"), dataset(3)),
     Reader("data.parquet", copied("data", "data/*/*.parquet"), dataset(2)),

@@ -33,6 +33,25 @@ name = "spill"
 text = "Spills."
 value = 0.5
 """
+ARENA = """\
+name = "points"
+python = "sh"
+worker = "gymnasium"
+timeout = 60
+[options]
+id = "Pendulum-v1"
+cameras = {top = ""}
+"""
+DESCRIPTION = {
+    "protocol": 1,
+    "tasks": {"touch": {"instruction": "Go.", "max_steps": 20, "milestones": {"near": "Close."}}},
+    "state": ["x", "y"],
+    "action": ["x", "y"],
+    "cameras": ["top"],
+    "levels": [""],
+    "rate": 10,
+    "expert": True,
+}
 ROBOT = """\
 name = "one"
 [[dimension]]

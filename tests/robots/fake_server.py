@@ -9,8 +9,8 @@ import time
 import numpy as np
 from websockets.sync.server import serve
 
+from holdfast.core.wire import pack, unpack
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.serve.wire import pack, unpack
 
 NAMES = EMBODIMENTS["piper_x_pair"].names
 port, how = int(sys.argv[1]), sys.argv[2]

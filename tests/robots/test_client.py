@@ -163,7 +163,7 @@ def test_a_reply_that_is_no_answer_is_an_error_in_words(reply, said):
 
     from websockets.sync.server import serve
 
-    from holdfast.serve.wire import pack
+    from holdfast.core.wire import pack
 
     def converse(connection):
         connection.send(pack({"names": list(PAIR.names), "cameras": {"head": [8, 8]}, "horizon": 4}))
@@ -186,7 +186,7 @@ def test_a_stranger_that_greets_with_nonsense_is_not_taken_for_a_server():
 
     from websockets.sync.server import serve
 
-    from holdfast.serve.wire import pack
+    from holdfast.core.wire import pack
 
     with serve(lambda connection: connection.send(pack({"hello": 1})), "127.0.0.1", 0, compression=None) as listener:
         Thread(target=listener.serve_forever, daemon=True).start()

@@ -239,7 +239,7 @@ class _Echo:
 
     def answer(self, question, seconds):
         from holdfast.core.observation import Question
-        from holdfast.serve.wire import pack, unpack
+        from holdfast.core.wire import pack, unpack
 
         asked = unpack(pack({"state": question.state.astype(np.float32), "images": question.images}))
         look = Question(question.task, asked["state"], asked["images"], question.seed, question.number)

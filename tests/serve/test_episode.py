@@ -14,10 +14,10 @@ from websockets.exceptions import ConnectionClosed
 from holdfast import arenas
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Question
+from holdfast.core.wire import pack, unpack
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.pilot import Pilot
 from holdfast.serve.bundle import make
-from holdfast.serve.wire import pack, unpack
 
 openpi = pytest.importorskip("openpi_client.websocket_client_policy")
 ROBOT = EMBODIMENTS["piper_x_pair"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 from websockets.sync.client import connect
 
+from holdfast.core.wire import pack, unpack
 from holdfast.serve.server import Server
-from holdfast.serve.wire import pack, unpack
 
 # What Python itself reports: files opened, code compiled or run, processes, sockets, pickles and much else.
 EVENTS: list[str] | None = None

@@ -5,9 +5,9 @@ import pytest
 from bundles import SIZE, question
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.wire import pack, unpack
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.serve.protocol import MessageCodec
-from holdfast.serve.wire import pack, unpack
 
 
 @pytest.fixture(scope="module")

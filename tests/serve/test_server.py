@@ -17,10 +17,10 @@ from websockets.sync.client import connect
 from holdfast import __version__
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Question
+from holdfast.core.wire import pack, unpack
 from holdfast.serve import batching
 from holdfast.serve.batching import Batcher
 from holdfast.serve.server import CONNECTIONS, Server
-from holdfast.serve.wire import pack, unpack
 
 
 def dial(port, **options):

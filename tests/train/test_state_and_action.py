@@ -137,10 +137,10 @@ def test_held_out_demonstrations_are_scored(libero):
 
 def test_a_bundle_answers_questions_with_the_states_dimensions(libero, tmp_path):
     from holdfast.core.observation import Question
+    from holdfast.core.wire import pack, unpack
     from holdfast.policies.pilot import Pilot
     from holdfast.serve.bundle import make
     from holdfast.serve.protocol import MessageCodec
-    from holdfast.serve.wire import pack, unpack
 
     bundle = make(libero / "run", None, tmp_path / "bundle")
     assert (bundle.names, bundle.state_names, list(bundle.cameras)) == (ACTIONS, STATES, ["image"])

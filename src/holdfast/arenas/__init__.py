@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from holdfast.arenas.arena import Arena
+from holdfast.arenas.arena_file import set_up_arenas
 from holdfast.core.errors import HoldfastError, unknown
 
 ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
@@ -16,17 +18,34 @@ _TAKEN = ("operator", *ARENAS)  # names that are already used as the source of t
 def load(name: str) -> Arena:
     """The arena called `name`, made once per process.
 
-    An arena of your own is given as the path of its class, `package.module:Class`; the module must be importable
-    (its folder is on PYTHONPATH). Loading an arena runs the code of its module.
+    A simulator with a Python of its own is given as an arena's file, `my_arena.toml`, or by its name if it is set up. A
+    class of your own is given as its path, `package.module:Class`; the module must be importable (its folder is on
+    PYTHONPATH). Loading an arena runs its code.
     """
     if name in ARENAS:
         return _make(ARENAS[name])
-    if ":" not in name:
-        raise HoldfastError(f"{unknown('arena', name, ARENAS)} For one of your own give package.module:Class.")
-    arena = _make(name)
+    arena = _start(Path(name)) if name.endswith(".toml") else _make_named(name)
     if arena.name in _TAKEN:
         raise HoldfastError(f"Arena {name} has the name {arena.name!r}, which is taken. Give it another.")
     return arena
+
+
+def _make_named(name: str) -> Arena:
+    known = set_up_arenas()
+    if name in known:
+        return _start(known[name])
+    if ":" not in name:
+        raise HoldfastError(
+            f"{unknown('arena', name, [*ARENAS, *known])} `holdfast arena setup` makes others. For one of your own "
+            "give its file, my_arena.toml, or package.module:Class."
+        )
+    return _make(name)
+
+
+def _start(file: Path) -> Arena:
+    from holdfast.arenas.worker_arena import WorkerArena
+
+    return WorkerArena(file)
 
 
 def _make(path: str) -> Arena:

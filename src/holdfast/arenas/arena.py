@@ -15,6 +15,10 @@ from holdfast.core.records import Reached, Task
 from holdfast.embodiments.embodiment import Embodiment
 
 
+class ArenaError(HoldfastError):
+    """A simulator failed in an episode, which is then no trial. A new episode may go well."""
+
+
 class Environment(Protocol):
     """One opened task of an arena. It can be reset and stepped any number of times.
 

@@ -6,7 +6,7 @@ class TestMine(ArenaContract):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -177,6 +177,20 @@ class ArenaContract:
                 seen.append(episode.environment.observe(self.size, self.arena.cameras))
             episode.step(action)
         return [*seen, episode.environment.observe(self.size, self.arena.cameras)]
+
+
+def run_contract(tested: Arena, name: str) -> Iterator[tuple[str, str]]:
+    """Run all tests of one task; yields each as words, with what is wrong or nothing."""
+    contract = type("Contract", (ArenaContract,), {"arena": tested, "task": name})()
+    for test in (word for word in vars(ArenaContract) if word.startswith("test_")):
+        wrong = ""
+        try:
+            getattr(contract, test)()
+        except (AssertionError, HoldfastError) as error:
+            wrong = str(error) or "not so"
+        yield test.removeprefix("test_").replace("_", " "), wrong
+    if type(contract) in ArenaContract._opened:
+        ArenaContract._opened.pop(type(contract)).close()
 
 
 def same(first: Sequence[Observation], second: Sequence[Observation]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from holdfast import arenas
 from holdfast.arenas.scored_episode import ScoredEpisode
 
+_SHORTEST = 2  # frames of an episode: LeRobot has no statistics of a single one
 _opened: dict[tuple[str, str], ScoredEpisode] = {}  # at most one per process, since each may hold GPU memory
 
 
@@ -29,7 +30,10 @@ class RecordingOrder:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A demonstration; if it has full score, `frames` holds height x width x 3 bytes per step and camera."""
+    """A demonstration, `full` if it has full score and is not too short.
+
+    `frames` then holds height x width x 3 bytes per step and camera.
+    """
 
     seed: int
     full: bool
@@ -58,7 +62,7 @@ def demonstrate(order: RecordingOrder, seed: int, folder: Path, stepped: Callabl
             actions.append(action)
             episode.step(action)
             stepped()
-    full = episode.done
+    full = episode.done and len(states) >= _SHORTEST
     if not full:
         path.unlink()
     return Demonstration(seed, full, np.array(states), np.array(actions), path)

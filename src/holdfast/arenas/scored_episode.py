@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from holdfast import rubric
-from holdfast.arenas.arena import Arena
+from holdfast.arenas.arena import Arena, ArenaError
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task, Trial
@@ -89,10 +89,10 @@ class ScoredEpisode:
         except Exception as error:
             raise self._failure(doing, f"{type(error).__name__}: {error}") from error
 
-    def _failure(self, doing: str, reason: str) -> HoldfastError:
-        return HoldfastError(
+    def _failure(self, doing: str, reason: str) -> ArenaError:
+        return ArenaError(
             f"The arena {self.arena.name!r} failed in {doing}() of task {self.task.name!r}: {reason}. Test it with "
-            "holdfast.arenas.contract."
+            "`holdfast arena check`."
         )
 
     @property

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from holdfast.commands.flags import ARENA
 from holdfast.commands.metrics import print_metrics
 from holdfast.core.errors import HoldfastError
 from holdfast.core.gpu_driver import has_gpu_driver
@@ -26,7 +28,8 @@ same layouts for every checkpoint. Each trial is written to RUN/trials.sqlite as
 scores and AS, BWT and FWT are printed. Killed? Run the same command again: finished trials are kept, and the rest gives
 the same trials as without the interruption. A later --trials 50 adds 30 to the 20 that are there. The method joint has
 one stage; with finetune each stage is tried on its own task only. Tasks that the arena does not have are left out.
-Several runs share the processes, so that none waits.
+Several runs share the processes, so that none waits. Give --arena several times for runs of several simulators. A trial
+in which a simulator fails is stored as not valid, with the reason, and does not count.
 
 With --width W a cell stops early, after at least 5 trials, once Wilson's 95 % interval of its mean is narrower than W
 points. Layouts are still taken in order, whatever the number of processes.
@@ -42,13 +45,14 @@ examples:
   holdfast evaluate runs/single_arm-er --stages 5 --tasks stack_bowls hang_cup --unseen
   holdfast evaluate runs/single_arm-er --baseline runs/single_arm-finetune
   holdfast evaluate runs/single_arm-er --heldout heldout --trials 0
+  holdfast evaluate runs/cw10-er runs/pusht --arena metaworld --arena pusht
 """
 
 
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
-    from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, untried
+    from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, share_out
     from holdfast.runs.run import read_run
     from holdfast.runs.trials import Trials
 
@@ -57,22 +61,28 @@ def main(argv: list[str]) -> int:
     if len({run.path.resolve() for run in runs}) < len(runs):
         raise HoldfastError(f"A run is given twice: {', '.join(map(str, args.runs))}. Name each once.")
     baseline = read_run(args.baseline) if args.baseline else None
-    own = ("runs", "baseline", "heldout", "device")
-    choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
+    own = ("runs", "baseline", "heldout", "device", "arena")
+    common = {name: value for name, value in vars(args).items() if name not in own}
+    named = list(dict.fromkeys(args.arena or ["twin"]))
+    choices = {name: Choice(**common, arena=name, device=_device(args.device)) for name in named}
     for run in runs:
         if len(run.stages) < run.planned:
             console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
-        if choice.trials and not choice.tasks and (missing := untried(run, choice)):
-            console.print(f"Left out: {', '.join(missing)}. The arena {choice.arena!r} does not have them.")
         if args.heldout:
-            _heldout(run, args.heldout, choice, console)
+            _heldout(run, args.heldout, choices[named[0]], console)
     with ExitStack() as files:
-        evaluations = []
-        for run in runs:
-            trials = files.enter_context(Trials(run.trials))
-            evaluations.append(Evaluation(run, plan(run, choice, trials), trials))
-        _measure(evaluations, choice, console)
-        found = [matrix(of.run, of.trials, baseline) for of in evaluations]
+        trials = [files.enter_context(Trials(run.trials)) for run in runs]
+        parts: dict[str, list[Evaluation]] = {name: [] for name in named}
+        for run, file in zip(runs, trials, strict=True):
+            shares = share_out(run, list(choices.values())) if args.trials else []
+            tried = [task for share in shares for task in share.tasks]
+            if not args.tasks and (missing := [name for name in run.names if shares and name not in tried]):
+                where = " or ".join(map(repr, named))
+                console.print(f"Left out: {', '.join(missing)}. The arena {where} does not have them.")
+            for share in shares:
+                parts[share.arena].append(Evaluation(run, plan(run, share, file), file))
+        _measure([(choices[name], part) for name, part in parts.items()], console)
+        found = [matrix(run, file, baseline) for run, file in zip(runs, trials, strict=True)]
     for run, scores in zip(runs, found, strict=True):
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
@@ -96,9 +106,11 @@ def show(run: Run, matrix: Matrix, console: Console) -> None:
         console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
 
 
-def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) -> None:
+def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> None:
+    """Run the trials of each arena, and print every cell that is done and every trial that is not valid."""
     from holdfast.evaluate.engine import measure
 
+    evaluations = [of for _, part in parts for of in part]
     for of in evaluations:
         left = sum(cell.remaining for cell in of.cells)
         if of.cells:
@@ -112,10 +124,14 @@ def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) ->
         def watch(steps: int) -> None:
             progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
 
-        for done, (of, cell) in enumerate(measure(evaluations, choice, watch), 1):
-            mean = sum(cell.scores) / len(cell.scores)
-            said = f"{cell.task} after stage {cell.stage.number}: {mean:.1f} over {len(cell.scores)} trials"
+        written = chain.from_iterable(measure(part, choice, watch) for choice, part in parts)
+        for done, (of, cell, trial) in enumerate(written, 1):
+            said = f"{cell.task} after stage {cell.stage.number}"
             said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
+            if not trial.valid:
+                progress.console.print(f"{said}, seed {trial.seed}: not valid. {trial.notes}", markup=False)
+            mean = f"{sum(cell.scores) / len(cell.scores):.1f}" if cell.scores else "no score"
+            said = f"{said}: {mean} over {len(cell.scores)} trials"
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
             if cell.settled:
                 progress.console.print(said)
@@ -150,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     add("runs", type=Path, nargs="+", metavar="RUN", help="folder that `holdfast train` wrote")
     add("--trials", type=int, default=20, help="trials per cell (20); 0 runs none")
     add("--first-seed", type=int, default=0, help="seed of the first layout; later ones count up (0)")
-    add("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
+    add("--arena", action="append", help=f"{ARENA}; of several, each task is tried in the first that has it")
     add("--level", help="spread of the objects: nominal, easy, standard, wide in the twin (standard)")
     add("--horizon", type=int, help="steps of a predicted chunk to execute (as saved with the policy)")
     add("--width", type=float, help="stop a cell once its 95 %% interval is narrower than this many points")

@@ -15,6 +15,7 @@ from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
 from holdfast.methods.own import is_own, load_own
 
+ARENA = "arena: twin, one that is set up, a file my_arena.toml, or package.module:Class (twin)"
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
 
 # What argparse says of a value that is not one of a flag's.

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast import arenas, catalog
+from holdfast.commands.flags import ARENA
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--tasks", nargs="+", metavar="TASK", help="from " + ", ".join(arenas.load("twin").tasks))
     what.add_argument("--stream", help=f"all tasks of a stream: {', '.join(catalog.streams())}, or a .toml file")
-    parser.add_argument("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
+    parser.add_argument("--arena", default="twin", help=ARENA)
     parser.add_argument("--episodes", type=int, required=True, help="demonstrations of each task")
     parser.add_argument("--output", type=Path, required=True, help="folder of the datasets' folders")
     parser.add_argument("--level", help="spread of the objects: easy, standard, wide (standard)")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast import arenas
+from holdfast.commands.flags import ARENA
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import working
 
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
     who.add_argument("--as", dest="script", default="expert", help="a scripted policy (expert)")
     who.add_argument("--policy", type=Path, metavar="FOLDER", help="a stage's checkpoint or a LeRobot policy")
     who.add_argument("--dataset", help="a recorded dataset, a folder or a hub id")
-    parser.add_argument("--arena", default="twin", help="arena: twin, or your own package.module:Class (twin)")
+    parser.add_argument("--arena", default="twin", help=ARENA)
     parser.add_argument("--task", help="a task of the arena; in the twin: " + ", ".join(arenas.load("twin").tasks))
     parser.add_argument("--episode", type=int, default=0, help="episode of the dataset (0)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the layout (0)")

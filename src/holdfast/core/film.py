@@ -41,9 +41,13 @@ class Film:
         if kind is None:
             self.close()
         else:
-            with suppress(Exception):  # without a picture there is nothing to close; the first error is the one to show
-                self._container.close()
-            self._writing.unlink(missing_ok=True)
+            self.discard()
+
+    def discard(self) -> None:
+        """Stop without a file."""
+        with suppress(Exception):  # without a picture there is nothing to close; the first error is the one to show
+            self._container.close()
+        self._writing.unlink(missing_ok=True)
 
     def add(self, picture: np.ndarray) -> None:
         """Append a picture (height, width, 3). All must have the same size, with even sides."""

@@ -17,7 +17,7 @@ Z = 1.959964  # 95 %
 
 @dataclass
 class Cell:
-    """One task after one stage: its seeds in order, and the scores written so far.
+    """One task after one stage: its seeds in order, and the scores of the valid trials written so far.
 
     Trials end in any order but are written in the order of their seeds, and only written trials decide whether there
     are enough. So the trials of a cell that stops early do not depend on how many processes ran them.
@@ -33,6 +33,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         self._missing = [seed for seed in self.seeds if seed not in self.known]
+        self._written = 0  # trials, valid or not
         self._pass_known()
 
     def left(self) -> Iterator[int]:
@@ -46,28 +47,31 @@ class Cell:
         """Add a finished trial; yields those that can now be written."""
         assert trial.seed is not None
         self._waiting[trial.seed] = trial
-        while not self.settled and self.seeds[len(self.scores)] in self._waiting:
-            due = self._waiting.pop(self.seeds[len(self.scores)])
-            assert due.score is not None
-            self.scores.append(due.score)
+        while not self.settled and self.seeds[self._written] in self._waiting:
+            due = self._waiting.pop(self.seeds[self._written])
+            self._written += 1
+            if due.valid:
+                assert due.score is not None
+                self.scores.append(due.score)
             yield due
             self._pass_known()
 
     @property
     def remaining(self) -> int:
         """How many trials there are still to write, if it does not stop early."""
-        return 0 if self.settled else sum(seed not in self.known for seed in self.seeds[len(self.scores) :])
+        return 0 if self.settled else sum(seed not in self.known for seed in self.seeds[self._written :])
 
     @property
     def settled(self) -> bool:
         """Whether nothing more needs to be run: all seeds are done, or the interval is narrow enough."""
-        if len(self.scores) == len(self.seeds):
+        if self._written == len(self.seeds):
             return True
         return self.width is not None and len(self.scores) >= LEAST and interval_width(self.scores) < self.width
 
     def _pass_known(self) -> None:
-        while not self.settled and self.seeds[len(self.scores)] in self.known:
-            self.scores.append(self.known[self.seeds[len(self.scores)]])
+        while not self.settled and self.seeds[self._written] in self.known:
+            self.scores.append(self.known[self.seeds[self._written]])
+            self._written += 1
 
 
 def interval_width(scores: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from holdfast import arenas
@@ -14,11 +14,12 @@ from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
 from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.rollout import TrialOrder
-from holdfast.evaluate.workers import Setup, Watch, Workers, local, on_ray
+from holdfast.evaluate.workers import Done, Setup, Watch, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.trials import Trials
 
 WORKERS = ("processes", "ray")
+_EARLY = 3  # trials in a row that fail before their first step: it is not the trials, it is the arena
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     _check_names(run, choice)
     arena = arenas.load(choice.arena)
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
-    left_out = () if choice.tasks else untried(run, choice)
-    wanted = [name for name in run.names if name in (choice.tasks or run.names) and name not in left_out]
+    wanted = [name for name in run.names if name in (choice.tasks or run.names)]
     seeds = range(choice.first_seed, choice.first_seed + choice.trials)
     cells: list[Cell] = []
     for stage in stages if choice.trials else ():
@@ -88,13 +88,6 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     return cells
 
 
-def untried(run: Run, choice: Choice) -> tuple[str, ...]:
-    """The run's tasks that the arena does not have: they are left out unless they are asked for by name."""
-    known = arenas.load(choice.arena).tasks
-    missing = tuple(name for name in run.names if name not in known)
-    return missing if len(missing) < len(run.names) else ()
-
-
 def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
     """Whether a cell is measured; the metrics of a stream need each task after its own and after the last stage."""
     if choice.cells == "all" or run.arrangement != "stream":
@@ -102,10 +95,30 @@ def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
     return stage.name == task or stage.number == run.planned
 
 
+def share_out(run: Run, choices: Sequence[Choice]) -> list[Choice]:
+    """What is tried where, of a choice for each arena: a task goes to the first arena that has it."""
+    _check_names(run, choices[0])
+    asked = choices[0].tasks
+    left, shares = list(asked or run.names), []
+    for choice in choices:
+        known = arenas.load(choice.arena).tasks
+        if tasks := tuple(task for task in left if task in known):
+            shares.append(replace(choice, tasks=tasks))
+        left = [task for task in left if task not in known]
+    if left and (asked or not shares):
+        named = ", ".join(repr(choice.arena) for choice in choices)
+        valid = dict.fromkeys(task for choice in choices for task in arenas.load(choice.arena).tasks)
+        raise HoldfastError(
+            f"{left[0]!r} is not a task of the arena {named}, so only operators can try it. Name others with "
+            f"--tasks, or another --arena. Valid: {', '.join(valid)}."
+        )
+    return shares
+
+
 def measure(
     evaluations: Sequence[Evaluation], choice: Choice, watch: Watch = lambda steps: None
-) -> Iterator[tuple[Evaluation, Cell]]:
-    """Run the remaining trials of all runs; yields a run and a cell each time one of its trials was written.
+) -> Iterator[tuple[Evaluation, Cell, Trial]]:
+    """Run the remaining trials of all runs; yields each trial that was written, with its run and its cell.
 
     `watch` gets the control steps so far, at least every second.
     """
@@ -113,11 +126,24 @@ def measure(
     if all(cell.settled for _, cell in by_name.values()):
         return
     orders = chain.from_iterable(_orders(of.run, choice, of.cells) for of in evaluations)
-    for order, trial in _workers([of.run for of in evaluations], choice, watch)(orders):
+    for order, trial in _unless_broken(_workers([of.run for of in evaluations], choice, watch)(orders)):
         of, cell = by_name[order.run, order.stage, order.task.name]
         for due in cell.add(trial):
             of.trials.add(due)
-            yield of, cell
+            yield of, cell, due
+
+
+def _unless_broken(done: Iterator[Done]) -> Iterator[Done]:
+    """Hold back trials that fail before their first step, until one does not; several in a row are an error."""
+    early: list[Done] = []
+    for order, trial in done:
+        early.append((order, trial))
+        if trial.valid or trial.seconds:
+            yield from early
+            early.clear()
+        elif len(early) == _EARLY:
+            raise HoldfastError(f"{_EARLY} trials in a row failed before their first step. {trial.notes}")
+    yield from early
 
 
 def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
@@ -179,11 +205,7 @@ def _check_names(run: Run, choice: Choice) -> None:
 
 def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None:
     """Check that the arena has the run's task with the same rubric, and the dimensions and cameras of the policy."""
-    if name not in arena.tasks:
-        raise HoldfastError(
-            f"{name!r} is not a task of the arena {arena.name!r}, so only operators can try it. Name others with "
-            f"--tasks, or another --arena. Valid: {', '.join(arena.tasks)}."
-        )
+    arena.task(name)
     own = next(task for task in run.tasks if task.name == name)
     _check_rubric(own, arena)
     if (fps := stage.checkpoint.schema["fps"]) != arena.rate:

@@ -7,6 +7,7 @@ seed, and a batch has the same number of rows however many environments there ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast import arenas
+from holdfast.arenas.arena import ArenaError
 from holdfast.arenas.board import board
 from holdfast.arenas.learned import chunk_queue
 from holdfast.arenas.scored_episode import ScoredEpisode
@@ -71,16 +73,21 @@ class Lane(Protocol):
 
 
 class LocalLane:
-    """A lane in this process. It keeps its last task open."""
+    """A lane in this process. It keeps its last task open. A trial in which the arena fails is not valid."""
 
     def __init__(self, arena: str) -> None:
         self._arena = arenas.load(arena)
         self._episode: ScoredEpisode | None = None
         self._film: Film | None = None
+        self._failed: Trial | None = None
 
     def begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         """Reset the task to the layout of the order."""
-        self._order, self._needs = order, needs
+        self._order, self._needs, self._failed = order, needs, None
+        with self._attempting():
+            self._begin(order, needs)
+
+    def _begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         episode = self._open(order)
         episode.begin(order.seed, order.level)
         self._queue = chunk_queue(episode, needs.horizon)
@@ -93,6 +100,10 @@ class LocalLane:
 
     def go(self, actions: np.ndarray) -> None:
         """Step until the policy needs a new observation or the trial is over."""
+        with self._attempting():
+            self._go(actions)
+
+    def _go(self, actions: np.ndarray) -> None:
         assert self._episode is not None
         self._queue.put(self._queue.step, actions)
         while not (self._queue.due or self._over):
@@ -104,9 +115,14 @@ class LocalLane:
 
     def result(self) -> Observation | Trial:
         """An observation in the policy's format, or the finished trial."""
+        with self._attempting():
+            if not (self._failed or self._over):
+                assert self._episode is not None
+                return self._episode.observe(self._needs.size, self._needs.cameras)
+        return self._failed or self._trial()
+
+    def _trial(self) -> Trial:
         assert self._episode is not None
-        if not self._over:
-            return self._episode.observe(self._needs.size, self._needs.cameras)
         if self._film:
             self._film.close()
             self._film = None
@@ -118,6 +134,39 @@ class LocalLane:
             normalization=order.normalization,
             protocol=order.protocol,
             video=order.video,
+        )
+
+    @contextmanager
+    def _attempting(self) -> Iterator[None]:
+        """If the arena fails, the trial is not valid, and the task is opened again for the next one."""
+        try:
+            yield
+        except ArenaError as error:
+            if self._film:
+                self._film.discard()
+                self._film = None
+            self._failed = self._invalid(str(error))
+            if self._episode:
+                self._episode.close()
+                self._episode = None
+
+    def _invalid(self, why: str) -> Trial:
+        order = self._order
+        return Trial(
+            order.task.name,
+            order.stage,
+            milestones=(),
+            final=False,
+            source=self._arena.name,
+            seed=order.seed,
+            level=order.level,
+            seconds=self._episode.seconds if self._episode else 0.0,
+            valid=False,
+            notes=why,
+            run=order.run.name,
+            weights=order.weights,
+            normalization=order.normalization,
+            protocol=order.protocol,
         )
 
     def _open(self, order: TrialOrder) -> ScoredEpisode:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Question
-from holdfast.serve.wire import LIMIT, WireError, pack, unpack
+from holdfast.core.wire import LIMIT, WireError, pack, unpack
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -13,9 +13,9 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.observation import Question
 from holdfast.core.records import Task
+from holdfast.core.wire import pack, unpack
 from holdfast.data.lerobot.folder import IMAGES, STATE, camera_name, is_image
 from holdfast.serve.bundle import Bundle
-from holdfast.serve.wire import pack, unpack
 
 PROTOCOL = 1
 _SLACK = 2**16  # bytes of a question without its images

@@ -24,11 +24,11 @@ from websockets.http11 import Request, Response
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.web import READING, is_local, refusal
+from holdfast.core.wire import WireError
 from holdfast.serve.batching import Batcher, ServablePolicy
 from holdfast.serve.bundle import Bundle
 from holdfast.serve.meters import Meters
 from holdfast.serve.protocol import MessageCodec
-from holdfast.serve.wire import WireError
 
 CONNECTIONS = 32  # at once
 

@@ -1,4 +1,4 @@
-"""Encoding of the messages between a policy server and its clients: msgpack with numpy arrays, as in openpi-client.
+"""Encoding of messages to policies and simulators: msgpack with numpy arrays, as in openpi-client.
 
 Whoever can open a connection can send anything, so reading is strict. Arrays hold plain numbers, and their shape must
 match the bytes that came; there are no objects, no pickle, no extension types. A message takes no more memory than a

@@ -1,0 +1,111 @@
+"""Arenas that Holdfast can set up: the packages of each, in versions that were seen to work together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.arenas.arena_file import data_folder
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.files import write_text
+
+_COMMON = ("gymnasium==1.4.0", "msgpack==1.2.4", "numpy==2.5.4")
+
+
+@dataclass(frozen=True)
+class ArenaSetup:
+    """What an arena's environment holds, and what its file says."""
+
+    packages: tuple[str, ...]
+    worker: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+_ALOHA_JOINTS = ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper")
+_ALOHA = [f"{side}_{joint}" for side in ("left", "right") for joint in _ALOHA_JOINTS]
+SETUPS = {
+    "metaworld": ArenaSetup(("metaworld==3.0.0", "mujoco==3.8.1", "packaging", *_COMMON), "metaworld"),
+    "pusht": ArenaSetup(
+        ("gym-pusht==0.1.8", "pymunk==6.11.1", *_COMMON),
+        "gymnasium",
+        {
+            "id": "gym_pusht:gym_pusht/PushT-v0",
+            "instruction": "Push the T-shaped block onto the T-shaped target.",
+            "state": ["x", "y"],
+            "action": ["x", "y"],
+            "state_key": "agent_pos",
+            "success": "is_success",
+            "cameras": {"image": "pixels"},
+            "make": {"obs_type": "pixels_agent_pos"},
+        },
+    ),
+    "aloha": ArenaSetup(
+        ("gym-aloha==0.1.5", "mujoco==3.8.1", "packaging", *_COMMON),
+        "gymnasium",
+        {
+            "id": "gym_aloha:gym_aloha/AlohaTransferCube-v0",
+            "task": "transfer_cube",
+            "instruction": "Pick up the cube with the right arm and hand it to the left arm.",
+            "state": _ALOHA,
+            "action": _ALOHA,
+            "state_key": "agent_pos",
+            "success": "is_success",
+            "cameras": {"top": "pixels.top"},
+            "make": {"obs_type": "pixels_agent_pos"},
+        },
+    ),
+}
+
+
+def set_up(name: str, say: Callable[[str], None], check: Callable[[Path], None]) -> Path:
+    """Make an arena's environment and file. The arena has its name only once `check` accepts the file.
+
+    Args:
+        name: One of `SETUPS`.
+        say: Called with each step.
+        check: Raises an error if the arena does not work.
+    """
+    if name not in SETUPS:
+        raise unknown("arena to set up", name, SETUPS)
+    setup, folder = SETUPS[name], data_folder() / "arenas" / name
+    file, trying = folder / "arena.toml", folder / "trying.toml"
+    file.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    python = folder / "env" / "bin" / "python"
+    say(f"making {python.parents[1]}")
+    _uv("venv", "--quiet", "--clear", "--python", sys.executable, str(python.parents[1]))
+    say(f"installing {', '.join(setup.packages)}")
+    _uv("pip", "install", "--quiet", "--python", str(python), *setup.packages)
+    write_text(trying, _toml(name, setup))
+    say("checking")
+    check(trying)
+    trying.rename(file)
+    return file
+
+
+def _uv(*arguments: str) -> None:
+    beside = Path(sys.executable).parent
+    program = shutil.which("uv") or shutil.which("uv", path=str(beside))
+    if program is None:
+        raise HoldfastError("Setting up an arena needs uv. Install it with: pip install uv")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HoldfastError(f"uv {' '.join(arguments[:2])} failed: {done.stderr.strip()[-1000:]}")
+
+
+def _toml(name: str, setup: ArenaSetup) -> str:
+    """The text of an arena's file. Text and lists of JSON are also TOML."""
+    lines = [f'name = "{name}"', 'python = "env/bin/python"', f'worker = "{setup.worker}"']
+    if setup.options:
+        lines += ["", "[options]"]
+        tables = {key: value for key, value in setup.options.items() if isinstance(value, dict)}
+        lines += [f"{key} = {json.dumps(value)}" for key, value in setup.options.items() if key not in tables]
+        for key, table in tables.items():
+            lines += ["", f"[options.{key}]", *(f"{word} = {json.dumps(value)}" for word, value in table.items())]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,120 @@
+"""`holdfast arena ls|check|new|setup`: the simulators in which policies are tried."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast import arenas
+from holdfast.arenas.arena_file import WORKERS, read_arena_file, set_up_arenas
+from holdfast.arenas.setups import SETUPS, set_up
+from holdfast.commands.flags import ARENA
+from holdfast.core.errors import HoldfastError
+from holdfast.core.names import check_name
+
+_HELP = """\
+Simulators in which policies are tried, recorded and watched. One of them is part of Holdfast, the twin. Any other runs
+as a process of its own Python, with packages of its own: a short file says which.
+
+  ls      arenas that are there, and those that can be set up
+  setup   make the environment of one that Holdfast knows, with uv
+  new     write a simulator of your own to start from, NAME.py and NAME.toml
+  check   run the tests that every arena must pass
+"""
+_EXAMPLES = """\
+examples:
+  holdfast arena setup metaworld
+  holdfast record --arena metaworld --tasks push-v3 --episodes 50 --output data
+  holdfast arena new table
+  holdfast arena check table.toml
+"""
+_FILE = """\
+# The arena {name}. Use it with --arena {name}.toml
+python = {python}  # any Python with numpy, msgpack and the simulator
+worker = "{name}.py"  # beside this file, or one that Holdfast brings: gymnasium, metaworld
+# timeout = 120  # seconds for one answer; after that the trial is not valid and the simulator is started again
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Run `holdfast arena`."""
+    parser = argparse.ArgumentParser(
+        prog="holdfast arena",
+        description=_HELP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("ls", help="list arenas")
+    checking = actions.add_parser("check", help="test an arena")
+    checking.add_argument("arena", help=ARENA)
+    checking.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks to test (the first)")
+    writing = actions.add_parser("new", help="write a simulator to start from")
+    writing.add_argument("name", help="name of the arena and of both files")
+    making = actions.add_parser("setup", help="make an arena's environment")
+    making.add_argument("name", help=f"one of {', '.join(SETUPS)}")
+    args = parser.parse_args(argv)
+    console = Console(highlight=False)
+    if args.action == "ls":
+        _list(console)
+    elif args.action == "check":
+        _check(args.arena, args.tasks, console)
+    elif args.action == "new":
+        _new(args.name, console)
+    else:
+        file = set_up(
+            args.name, lambda step: console.print(step, soft_wrap=True), lambda f: _check(str(f), None, console)
+        )
+        console.print(f"wrote {file}. Use it with --arena {args.name}", soft_wrap=True)
+    return 0
+
+
+def _list(console: Console) -> None:
+    found = {"twin": "part of Holdfast"}
+    for name, file in set_up_arenas().items():
+        try:
+            found[name] = read_arena_file(file).python
+        except HoldfastError as error:
+            found[name] = str(error)
+    for name in SETUPS:
+        found.setdefault(name, f"not set up: holdfast arena setup {name}")
+    width = max(map(len, found))
+    for name, where in found.items():
+        console.print(f"{name:<{width}}  {where}", soft_wrap=True, markup=False)
+
+
+def _check(name: str, tasks: list[str] | None, console: Console) -> None:
+    from holdfast.arenas.contract import run_contract
+
+    arena = arenas.load(name)
+    tasks = tasks or list(arena.tasks)[:1]
+    for task in tasks:
+        arena.task(task)
+    for word, names in (("state", arena.state), ("action", arena.action), ("cameras", arena.cameras)):
+        console.print(f"{word:>8}  {', '.join(names)}", soft_wrap=True, markup=False)
+    expert = "an expert" if "expert" in arena.policies else "no expert"
+    number = len(arena.tasks)
+    console.print(f"{number} task{'s' * (number > 1)}, {arena.rate} steps a second, {expert}")
+    failed = 0
+    for task in tasks:
+        console.print(f"\n{task}", style="bold", markup=False)
+        for test, wrong in run_contract(arena, task):
+            failed += bool(wrong)
+            console.print(f"{'failed' if wrong else 'ok':>8}  {test}{': ' if wrong else ''}{wrong}", markup=False)
+    if failed:
+        raise HoldfastError(f"The arena {arena.name!r} fails {failed} tests. They are in holdfast/arenas/contract.py.")
+
+
+def _new(name: str, console: Console) -> None:
+    check_name(name, "holdfast arena new")
+    worker, file = Path(f"{name}.py"), Path(f"{name}.toml")
+    for path in (worker, file):
+        if path.exists():
+            raise HoldfastError(f"{path} exists. Choose another name, or move it away.")
+    worker.write_text((WORKERS / "template.txt").read_text())
+    file.write_text(_FILE.format(name=name, python=json.dumps(sys.executable)))
+    console.print(f"wrote {worker} and {file}. Next: holdfast arena check {file}", soft_wrap=True)
