@@ -121,7 +121,7 @@ def test_bad_file_is_explained(name, content, says, tmp_path):
 def test_missing_file_and_folder_are_explained(tmp_path):
     with pytest.raises(HoldfastError, match=r"no file .*none.json.*--help"):
         main([str(tmp_path / "none.json")])
-    with pytest.raises(HoldfastError, match="is a folder"):
+    with pytest.raises(HoldfastError, match="is not a run"):
         main([str(tmp_path)])
 
 

@@ -86,7 +86,7 @@ def test_videos_beyond_the_budget_are_linked(folders):
     runs = gather([folders["er"], folders["sequential"]])
     page = folders["er"] / "report" / "index.html"
     size = max(file.stat().st_size for file in (folders["er"] / "videos").iterdir())
-    found = clips(runs, page, budget=3 * size)
+    found = clips(runs, ["er", "sequential"], page, budget=3 * size)
     assert len(found) == 30
     assert [clip.inside for clip in found].count(True) == 3
     assert found[0].source.startswith("data:video/mp4;base64,")
@@ -101,4 +101,4 @@ def test_only_videos_of_the_run_itself_are_taken(tmp_path):
     stored = Trials(folder / "trials.sqlite")
     for seed, video in enumerate(("../outside.mp4", "secret.txt", "videos/lost.mp4"), 10):
         stored.add(Trial(NAMES[0], 1, (), source="twin", seed=seed, score=0.0, video=video))
-    assert clips(gather([folder]), folder / "report" / "index.html") == []
+    assert clips(gather([folder]), ["er"], folder / "report" / "index.html") == []

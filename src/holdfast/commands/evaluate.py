@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast.commands.metrics import print_metrics
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
-from holdfast.core.records import Matrix
-from holdfast.metrics import summarize
 
 if TYPE_CHECKING:
     from holdfast.evaluate.engine import Choice, Evaluation
@@ -47,8 +46,10 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
+    from holdfast.arenas import load
     from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, untried
     from holdfast.runs.run import read_run
+    from holdfast.runs.sources import by_source
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
@@ -68,31 +69,20 @@ def main(argv: list[str]) -> int:
     with ExitStack() as files:
         evaluations = []
         for run in runs:
-            trials = files.enter_context(Trials(run.trials))
-            evaluations.append(Evaluation(run, plan(run, choice, trials), trials))
+            file = files.enter_context(Trials(run.trials))
+            evaluations.append(Evaluation(run, plan(run, choice, file), file))
         _measure(evaluations, choice, console)
-        found = [matrix(of.run, of.trials, baseline) for of in evaluations]
-    for run, scores in zip(runs, found, strict=True):
+        judged = [of.trials.counted() for of in evaluations]
+    arena = load(choice.arena).name
+    for run, trials in zip(runs, judged, strict=True):
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
-        show(run, scores, console)
+        print_metrics(matrix(run, trials, arena, baseline), run.arrangement == "stream")
+        for source, others in by_source(trials).items():
+            if source != arena:
+                said = f"Not counted here: {len(others)} trials of {source}. `holdfast metrics {run.path}` shows them."
+                console.print(escape(said), soft_wrap=True)
     return 0
-
-
-def show(run: Run, matrix: Matrix, console: Console) -> None:
-    """Print the matrix and metrics of a run's trials."""
-    if run.arrangement == "stream":
-        print_metrics(matrix)
-        return
-    last = len(run.tasks)
-    scores = matrix.baseline or {i: cell for (i, _), cell in matrix.cells.items()}
-    for i, task in enumerate(run.names, 1):
-        if i in scores:
-            console.print(f"{task:>16} {sum(scores[i]) / len(scores[i]):6.1f}  of {len(scores[i])} trials")
-    average = summarize(Matrix(run.names, {(i, last): cell for i, cell in scores.items()}))[-1].average_score
-    if average.value is not None:
-        interval = "" if average.low is None else f" [{average.low:.1f}, {average.high:.1f}]"
-        console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
 
 
 def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) -> None:
