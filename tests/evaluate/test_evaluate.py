@@ -137,6 +137,23 @@ def test_an_early_stop_keeps_seeds_in_order(run, ran):
     assert 5 <= len(seeds) < 60
 
 
+@pytest.mark.parametrize("source", ["operator", "other_arena"])
+def test_trials_of_another_source_change_nothing(run, ran, capsys, source):
+    evaluate(run, "--trials", 2)
+    ran.clear()
+    with Trials(run / "trials.sqlite") as trials:
+        for seed in range(4):  # at other levels and with other protocols
+            judged = {"source": source, "level": "wide", "protocol": TrialProtocol(3), "seed": seed}
+            trials.add(replace(trials.all()[0], score=0.0, **judged))
+    assert evaluate(run, "--trials", 3) == 0
+    assert len(ran) == 3, "one more of every cell"
+    assert evaluate(run, "--trials", 2) == 0
+    out = capsys.readouterr().out
+    words = [line.split() for line in out.splitlines()]
+    assert words.count(["press_button", "10.3", "20.3"]) == 2
+    assert f"Not counted here: 4 trials of {source}. `holdfast metrics {run}` shows them." in out
+
+
 def test_the_first_trials_of_each_cell_are_filmed(run, ran):
     evaluate(run, "--trials", 2, "--videos", 1, "--first-seed", 3)
     assert [trial.video for trial in stored(run) if trial.video] == [

@@ -11,12 +11,12 @@ _MOST = 3  # runs in the title
 
 
 def findings(runs: Sequence[Plain], differences: Sequence[Plain]) -> list[str]:
-    """A sentence with its interval for every source: how two runs differ, or how well one run does."""
+    """A sentence with its interval for every source: how two runs differ, or how well they do."""
     found = []
     for source in dict.fromkeys(run["source"] for run in runs):
         own = [run for run in runs if run["source"] == source and run["trials"]]
         pairs = [d for d in differences if d["source"] == source and _value(d["average_score"]) is not None]
-        found.append(_difference(runs, pairs) if pairs else _single(own) if own else "No trial was made yet.")
+        found.append(_difference(runs, pairs) if pairs else _scores(own) if own else "No trial was made yet.")
     return found
 
 
@@ -44,39 +44,46 @@ def _difference(runs: Sequence[Plain], pairs: Sequence[Plain]) -> str:
 
     pair = max(pairs, key=weight)
     run, less, figure = runs[pair["position"]], runs[pair["less_position"]], pair["average_score"]
-    where = f"on average over {_tasks(run)}"
+    where, low, high = f"on average over {_tasks(run)}", figure["low"], figure["high"]
     basis = f"{pair['seeds']} shared layout{'s' if pair['seeds'] != 1 else ''} a cell, {_judged(run)}"
-    points = f"{abs(figure['value']):.1f} points"
-    if figure["low"] is None:
+    if low is not None and low <= 0 <= high:
+        said = (
+            f"{run['name']} and {less['name']} do not differ beyond chance {where}: {_signed(figure['value'])} points"
+        )
+    else:
         more = "more" if figure["value"] >= 0 else "less"
-        return f"{run['name']} scores {points} {more} than {less['name']} {where}, without an interval ({basis})."
-    interval = f"95 % interval {figure['low']:+.1f} to {figure['high']:+.1f}".replace("-", "−")
-    if figure["low"] <= 0 <= figure["high"]:
-        return (
-            f"{run['name']} and {less['name']} do not differ beyond chance {where}: "
-            f"{figure['value']:+.1f} points ({interval}; {basis})."
-        ).replace(": -", ": −")
-    more = "more" if figure["value"] > 0 else "less"
-    return f"{run['name']} scores {points} {more} than {less['name']} {where} ({interval}; {basis})."
+        said = f"{run['name']} scores {abs(figure['value']):.1f} points {more} than {less['name']} {where}"
+    interval = "no interval" if low is None else f"95 % interval {_signed(low)} to {_signed(high)}"
+    return f"{said} ({interval}; {basis})."
 
 
-def _single(runs: Sequence[Plain]) -> str:
-    run = max(runs, key=lambda run: (_value(run["final"]["average_score"]) is not None, _score(run)))
-    average, bwt = run["final"]["average_score"], run["final"]["bwt"]
-    if average["value"] is None:
-        missing = ", ".join(average["missing"][:3])
-        return f"{run['name']} has no average score yet: {missing} was not measured ({_judged(run)})."
-    said = f"{run['name']} scores {_figure(average)} on average over {_tasks(run)}"
-    if bwt["value"] is not None:
-        said += f"; earlier tasks changed by {_figure(bwt, '+')} points since they were learned"
-    return f"{said} ({_judged(run)})."
+def _scores(runs: Sequence[Plain]) -> str:
+    """The best run, and how far the others are behind, where no layouts are shared."""
+    measured = [run for run in runs if _value(run["final"]["average_score"]) is not None]
+    if not measured:
+        missing = ", ".join(runs[0]["final"]["average_score"]["missing"][:3])
+        return f"{runs[0]['name']} has no average score yet: {missing} was not measured ({_judged(runs[0])})."
+    best, *others = sorted(measured, key=lambda run: -run["final"]["average_score"]["value"])
+    said = f"{best['name']} scores {_figure(best['final']['average_score'])} on average over {_tasks(best)}"
+    if others:
+        named = (f"{run['name']} {_figure(run['final']['average_score'])}" for run in others[:_MOST])
+        said += f", {', '.join(named)}, at layouts that they do not share"
+    elif (bwt := best["final"]["bwt"])["value"] is not None:
+        said += f"; earlier tasks changed by {_figure(bwt, signed=True)} points since they were learned"
+    return f"{said} ({_judged(best)})."
 
 
-def _figure(figure: Plain, sign: str = "") -> str:
-    text = f"{figure['value']:{sign}.1f}"
-    if figure["low"] is not None:
-        text += f" (95 % interval {figure['low']:{sign}.1f} to {figure['high']:{sign}.1f})"
-    return text.replace("-", "−")
+def _figure(figure: Plain, signed: bool = False) -> str:
+    value, low, high = (_signed(n) if signed else _plain(n) for n in (figure["value"], figure["low"], figure["high"]))
+    return value if figure["low"] is None else f"{value} (95 % interval {low} to {high})"
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{round(value, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def _tasks(run: Plain) -> str:
@@ -87,10 +94,6 @@ def _tasks(run: Plain) -> str:
 
 def _judged(run: Plain) -> str:
     return f"judged by {run['source']}"
-
-
-def _score(run: Plain) -> float:
-    return _value(run["final"]["average_score"]) or 0.0
 
 
 def _value(figure: Plain | None) -> float | None:

@@ -23,7 +23,7 @@ _NOTABLE = 0.05  # a smaller share of trials shows neither that a task was learn
 def summary(runs: Sequence[RunResults]) -> Plain:
     """All numbers of the page. A run that several sources have judged stands there once for each of them."""
     several = len({run.source for run in runs}) > 1
-    shown = [_run(run, f"{run.name}, {run.source}" if several else run.name) for run in runs]
+    shown = [_run(run, f"{run.name} ({run.source})" if several else run.name) for run in runs]
     differences = list(_differences(runs))
     tables = dict.fromkeys((run.names, run.source) for run in runs)
     return {

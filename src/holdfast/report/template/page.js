@@ -55,29 +55,31 @@ for (const grid of document.querySelectorAll("[role=grid]")) {
 
 // Attempts at one layout play in step: what is done to one video is done to the others; a shorter one waits at its end.
 for (const group of document.querySelectorAll(".together")) {
-  const films = [...group.querySelectorAll("video")], both = group.querySelector("button");
-  if (!both) continue;
+  const films = [...group.querySelectorAll("video")], button = group.querySelector("button"), led = new Set();
+  if (!button) continue;
   const running = () => films.some((film) => !film.paused);
   const others = (film) => films.filter((other) => other !== film);
-  const settle = () => { both.textContent = running() ? "Pause" : "Play together"; };
-  const follow = (film, other) => {
+  const label = () => { button.textContent = running() ? "Pause" : "Play together"; };
+  const lead = (film, other) => {
     const at = Math.min(film.currentTime, other.duration || Infinity);
-    if (Math.abs(other.currentTime - at) > 0.1) other.currentTime = at;
+    if (Math.abs(other.currentTime - at) < 0.05) return;
+    led.add(other);
+    other.currentTime = at;
   };
   for (const film of films) {
     film.addEventListener("play", () => {
-      for (const other of others(film)) if (other.paused && !other.ended) { follow(film, other); other.play(); }
-      settle();
+      for (const other of others(film)) if (other.paused && !other.ended) { lead(film, other); other.play(); }
+      label();
     });
-    film.addEventListener("pause", () => { if (!film.ended) for (const other of others(film)) other.pause(); settle(); });
-    film.addEventListener("seeked", () => { if (film.paused || film === films[0]) for (const other of others(film)) follow(film, other); });
-    film.addEventListener("ended", settle);
+    film.addEventListener("pause", () => { if (!film.ended) for (const other of others(film)) other.pause(); label(); });
+    film.addEventListener("ended", label);
+    film.addEventListener("seeked", () => { if (!led.delete(film)) for (const other of others(film)) lead(film, other); });
   }
-  both.hidden = false;
-  both.addEventListener("click", () => {
+  button.hidden = false;
+  button.addEventListener("click", () => {
     if (running()) return films.forEach((film) => film.pause());
-    if (films.every((film) => film.ended)) for (const film of films) film.currentTime = 0;
-    for (const film of films) if (!film.ended) film.play();
+    const again = films.every((film) => film.ended);
+    for (const film of films) if (again || !film.ended) film.play();
   });
 }
 
