@@ -128,6 +128,14 @@ def test_a_source_that_is_not_there_is_named(judged, tmp_path):
         main([str(tmp_path / "metrics.json")])
 
 
+def test_a_report_of_endless_runs_is_refused(tmp_path):
+    scores = {"tasks": [f"t{n}" for n in range(1000)], "cells": [[50] * 1000]}
+    one = {"name": "er", "source": "twin", "continual": True, "scores": scores}
+    (tmp_path / "metrics.json").write_text(json.dumps({"runs": [one, one, one]}))
+    with pytest.raises(HoldfastError, match=r"at most 2000 tasks.*, got 3000 and 3000"):
+        main([str(tmp_path / "metrics.json")])
+
+
 def test_dash_reads_json_from_standard_input(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", stdin(json.dumps(TRIALS).encode()))
     assert json.loads(run("-", capsys, "--json"))["as"] == [75, 62.5]

@@ -436,6 +436,7 @@ def caches(file: Path) -> object:
 CHECKPOINT = "stages/01-*/checkpoint"
 READERS = [
     Reader("scores.json", written("scores.json", samples.SCORES), metrics("--json")),
+    Reader("metrics.json", written("metrics.json", samples.REPORTED), metrics()),
     Reader("scores.csv", written("scores.csv", samples.SCORES_CSV), metrics()),
     Reader("stream", written("stream.toml", samples.STREAM), stream),
     Reader("robot", written("robot.toml", samples.ROBOT), robot),

@@ -147,7 +147,7 @@ def test_the_page_starts_with_what_was_found(opened):
     tab = opened()
     assert tab.title() == "sequential 26.7, er 89.4, finetune 80.3: average score over 5 tasks · Holdfast report"
     first = tab.locator("header .finding")
-    assert first.inner_text().startswith("er scores 62.7 points more than sequential on average over 5 tasks")
+    assert first.inner_text().startswith("er scores 62.6 points more than sequential on average over 5 tasks")
     assert "95 % interval +" in first.inner_text()
     assert first.bounding_box()["y"] < 200
 

@@ -16,12 +16,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError, printable, unknown
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
 
 _WIDEST = 50  # tasks in a table
+_MOST_TASKS, _MOST_TRIALS = 2000, 200_000  # of all runs of a report
 _HELP = """\
 Compute, after every stage of a stream of tasks:
 
@@ -132,6 +133,11 @@ def _reported(runs: Any) -> list[_JudgedRun]:
                     found.append(_JudgedRun(name, source, continual, matrix_from_json(scores)))
             case _:
                 raise HoldfastError(f"run {number} has no scores. Make the report again with `holdfast report`.")
+    tasks = sum(len(run.matrix.tasks) for run in found)
+    trials = sum(len(cell) for run in found for cell in run.matrix.cells.values())
+    if tasks > _MOST_TASKS or trials > _MOST_TRIALS:
+        most = f"{_MOST_TASKS} tasks and {_MOST_TRIALS} trials in all"
+        raise HoldfastError(f"a report has at most {most}, got {tasks} and {trials}. Name a run's folder instead.")
     return found
 
 
@@ -150,7 +156,7 @@ def _print_runs(runs: list[_JudgedRun], as_json: bool) -> None:
         return
     console = Console(highlight=False)
     for run in runs:
-        console.rule(escape(f"{run.name}, judged by {run.source}"), align="left")
+        console.rule(escape(printable(f"{run.name}, judged by {run.source}")), align="left")
         print_metrics(run.matrix, run.continual)
 
 
