@@ -15,6 +15,7 @@ from holdfast.cli import main
 from holdfast.console.app import create_app
 from holdfast.console.server import read_token, serve
 from holdfast.core.errors import HoldfastError
+from holdfast.report.gather import gather
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
@@ -115,6 +116,18 @@ def test_a_finished_evaluation_opens_on_videos_which_ask_for_a_second_opinion(tm
         assert send(client, attempt["ticket"], "submit").status_code == 200
         assert not take(client, way="robot")["second"]
     assert trials(folder) == before, "a second opinion is no trial"
+
+
+def test_a_trial_on_the_robot_changes_nothing_that_the_twin_has_judged(tmp_path):
+    folder = make_run(tmp_path / "er", evaluated=True, trials=2)
+    (before,) = gather([folder])
+    with TestClient(create_app([read_run(folder)], target=20), base_url=HERE) as client:
+        attempt = take(client, way="robot")
+        send(client, attempt["ticket"], "milestone", {"name": attempt["milestones"][0]["name"], "on": True})
+        send(client, attempt["ticket"], "submit")
+    twin, operator = gather([folder])
+    assert twin == before
+    assert (operator.source, len(operator.trials)) == ("operator", 1)
 
 
 def test_a_video_that_nobody_has_scored_asks_for_the_first_opinion(client):
