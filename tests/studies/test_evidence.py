@@ -400,11 +400,10 @@ def test_a_study_reports_the_trials_of_one_source(file, half, capsys):
 
 
 def test_evidence_keeps_the_trials_of_all_sources(whole, half, tmp_path):
-    judge_by_hand(half / "runs" / "er-1", {(1, 1): [0.0, 1.0]})
-    other = replace(read_evidence(pack(half, tmp_path / f"a{SUFFIX}")).runs["er-1"].trials[0], source="other", level="")
     with Trials(half / "runs" / "er-1" / "trials.sqlite") as trials:
-        trials.add(replace(other, weights="er-1 1", seed=7))
-    packed = pack(half, tmp_path / f"b{SUFFIX}")
-    assert merge(tmp_path / f"c{SUFFIX}", pack(whole, tmp_path / f"d{SUFFIX}"), packed) == 0
-    found = read_evidence(tmp_path / f"c{SUFFIX}").runs["er-1"].trials
+        trials.add(replace(trials.all()[0], source="other", level="", seed=7))
+    judge_by_hand(half / "runs" / "er-1", {(1, 1): [0.0, 1.0]})
+    packed = [pack(folder, tmp_path / f"{folder.name}{SUFFIX}") for folder in (whole, half)]
+    assert merge(tmp_path / f"all{SUFFIX}", *packed) == 0
+    found = read_evidence(tmp_path / f"all{SUFFIX}").runs["er-1"].trials
     assert Counter(trial.source for trial in found) == {"twin": 15, "operator": 2, "other": 1}
