@@ -68,6 +68,9 @@ def test_one_source_can_be_chosen(tmp_path, folder):
     first, second = gather([other, folder], "operator")
     assert (first.name, first.source, first.trials, first.matrix.cells) == ("sequential", "operator", (), {})
     assert (second.name, second.source, second.matrix.cells) == ("er", "operator", {(1, 1): (25.0,)})
+    text = write([other, folder], source="operator").read_text()
+    assert f"holdfast score {other}" in text
+    assert "judged by twin" not in text
     with pytest.raises(HoldfastError, match=r"source of the trials in .*er 'operators'.*Valid: twin, operator"):
         gather([folder], "operators")
 

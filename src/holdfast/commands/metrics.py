@@ -265,5 +265,5 @@ def _mean(scores: tuple[float, ...] | None) -> str:
 def _text(figure: Figure, sign: str) -> str:
     if figure.value is None:
         return "-"
-    value = f"{figure.value:{sign}.1f}"
-    return value if figure.low is None else f"{value} [{figure.low:{sign}.1f}, {figure.high:{sign}.1f}]"
+    value, low, high = (f"{round(n or 0.0, 1) + 0.0:{sign}.1f}" for n in (figure.value, figure.low, figure.high))
+    return value if figure.low is None else f"{value} [{low}, {high}]"
