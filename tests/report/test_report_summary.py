@@ -89,7 +89,7 @@ def test_replay_is_accounted_per_task_and_stage(numbers):
     assert (last["steps"], last["replay_steps"]) == (400, 80)
     assert last["samples"] == [320, 320, 320, 320, 5120]
     assert last["kept"] == [[4, 100]] * 5
-    assert numbers["runs"][0]["replayed"] == 0
+    assert numbers["training"][0]["replayed"] == 0
 
 
 def test_penalties_are_counted_in_their_cells(numbers, folders):
