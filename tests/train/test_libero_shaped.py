@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from holdfast.serve.wire import pack, unpack
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
@@ -20,7 +21,6 @@ from holdfast.policies import adapter, transforms
 from holdfast.policies.pilot import Pilot
 from holdfast.serve.bundle import make
 from holdfast.serve.protocol import MessageCodec
-from holdfast.serve.wire import pack, unpack
 
 CAMERA = "observation.images.image"
 STATE, ACTION = 8, 7  # without names, as most of the hub's LIBERO datasets

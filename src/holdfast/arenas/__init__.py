@@ -9,9 +9,10 @@ from pathlib import Path
 from holdfast.arenas.arena import Arena
 from holdfast.arenas.arena_file import set_up_arenas
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import OPERATOR
 
 ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
-_TAKEN = ("operator", *ARENAS)  # names that are already used as the source of trials
+_TAKEN = (OPERATOR, *ARENAS)  # names that are already used as the source of trials
 
 
 @cache

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast.commands.flags import ARENA
 from holdfast.commands.metrics import print_metrics
 from holdfast.core.errors import HoldfastError
 from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
-from holdfast.core.records import Matrix
-from holdfast.metrics import summarize
 
 if TYPE_CHECKING:
     from holdfast.evaluate.engine import Choice, Evaluation
@@ -52,8 +51,10 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
+    from holdfast.arenas import load
     from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, share_out
     from holdfast.runs.run import read_run
+    from holdfast.runs.sources import by_source
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
@@ -82,28 +83,21 @@ def main(argv: list[str]) -> int:
             for share in shares:
                 parts[share.arena].append(Evaluation(run, plan(run, share, file), file))
         _measure([(choices[name], part) for name, part in parts.items()], console)
-        found = [matrix(run, file, baseline) for run, file in zip(runs, trials, strict=True)]
-    for run, scores in zip(runs, found, strict=True):
+        judged = [file.counted() for file in trials]
+    here = [load(name).name for name in named]
+    for run, counted in zip(runs, judged, strict=True):
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
-        show(run, scores, console)
+        sources = by_source(counted)
+        for arena in [name for name in here if name in sources] or here[:1]:
+            if len(here) > 1:
+                console.print(f"In the arena {arena!r}:", markup=False)
+            print_metrics(matrix(run, counted, arena, baseline), run.arrangement == "stream")
+        for source, others in sources.items():
+            if source not in here:
+                said = f"Not counted here: {len(others)} trials of {source}. `holdfast metrics {run.path}` shows them."
+                console.print(escape(said), soft_wrap=True)
     return 0
-
-
-def show(run: Run, matrix: Matrix, console: Console) -> None:
-    """Print the matrix and metrics of a run's trials."""
-    if run.arrangement == "stream":
-        print_metrics(matrix)
-        return
-    last = len(run.tasks)
-    scores = matrix.baseline or {i: cell for (i, _), cell in matrix.cells.items()}
-    for i, task in enumerate(run.names, 1):
-        if i in scores:
-            console.print(f"{task:>16} {sum(scores[i]) / len(scores[i]):6.1f}  of {len(scores[i])} trials")
-    average = summarize(Matrix(run.names, {(i, last): cell for i, cell in scores.items()}))[-1].average_score
-    if average.value is not None:
-        interval = "" if average.low is None else f" [{average.low:.1f}, {average.high:.1f}]"
-        console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
 
 
 def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> None:

@@ -29,6 +29,9 @@ def _groups(summary: dict[str, Any]) -> Table:
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
     table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
     table.caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
+    if summary["other_sources"]:
+        others = (f"{count:,} of {source}" for source, count in summary["other_sources"].items())
+        table.caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
     return table
 
 
