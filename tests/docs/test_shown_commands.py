@@ -62,12 +62,14 @@ def world(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # README's commands take one minute of CPU time, on a busy machine much longer
 def test_readme(world):
     assert Path("runs/kitchen-sequential/report/index.html").exists()
     assert Path("robot/current/manifest.json").exists()
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
 def test_page(world, page):
     for command in shown_commands(page):
