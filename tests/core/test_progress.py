@@ -1,7 +1,6 @@
 """Bars on a terminal, and the file by which a command tells the one that started it how far it is."""
 
 import io
-import json
 
 import pytest
 from rich.console import Console
@@ -62,7 +61,7 @@ def test_other_ranks_tell_nothing(file):
 
 
 def test_a_damaged_file_and_a_full_disk_stop_nobody(file, monkeypatch):
-    for content in ("", "{", "[]", json.dumps({"text": 1})):
+    for content in ("", "{", "[]", '{"text": 1}', '{"text": "", "share": 2.0}', '{"text": "", "share": NaN}'):
         file.write_text(content)
         assert read_state(file) is None
     monkeypatch.setenv(VARIABLE, str(file.parent / "gone" / "file"))

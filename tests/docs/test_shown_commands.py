@@ -1,6 +1,7 @@
 """Every command of README and the pages works on the files that they show, on tiny data."""
 
 import re
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,24 @@ from shown_commands import REPOSITORY, shown_commands, write_files
 from studies.studied import write_folder
 
 from holdfast.core.records import Task
+from holdfast.evaluate import workers
 
 README = REPOSITORY / "README.md"
 # The code of tutorials is run by tests of their own, except where a page of README's world does.
 TUTORIALS = [REPOSITORY / "docs" / "tutorials" / "add_a_method.md"]
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), *TUTORIALS]
 SHOWING = [page for page in PAGES if shown_commands(page)]
+
+
+class InThisProcess(Executor):
+    """Runs trials here: another process would import LeRobot once more, which takes longer than they do."""
+
+    def __init__(self, *processes, **start): ...
+
+    def submit(self, run, *given):
+        future = Future()
+        future.set_result(run(*given))
+        return future
 
 
 def test_make_has_the_shown_targets():
@@ -33,6 +46,7 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(workers, "ProcessPoolExecutor", InThisProcess)
         for page in (README, *SHOWING):
             write_files(page)
         shown = [command for command in shown_commands(README) if not command.only_parsed]
@@ -48,12 +62,14 @@ def world(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # README's commands take one minute of CPU time, on a busy machine much longer
 def test_readme(world):
     assert Path("runs/kitchen-sequential/report/index.html").exists()
     assert Path("robot/current/manifest.json").exists()
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
 def test_page(world, page):
     for command in shown_commands(page):

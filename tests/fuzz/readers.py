@@ -311,6 +311,12 @@ def study_rates(file: Path) -> None:
     rates(StudyFolder(file.parent))
 
 
+def progress_state(file: Path) -> None:
+    from holdfast.core.progress import read_state
+
+    read_state(file)
+
+
 def rolled_back(file: Path) -> None:
     from holdfast.serve.deploy import rollback
 
@@ -526,6 +532,7 @@ READERS = [
     Reader("policy/model.safetensors", copied("bundle", "policy/model.safetensors"), policy(1), seal_folder(1)),
     Reader("history.jsonl", written("history.jsonl", samples.HISTORY), rolled_back),
     Reader("jobs.jsonl", written("jobs.jsonl", samples.JOBS), study_rates),
+    Reader("progress of a command", written("train.progress", samples.PROGRESS), progress_state),
     Reader("state.json", samples.progress("state.json"), training_state),
     Reader("training.safetensors", samples.progress("training.safetensors"), training_state),
     Reader("rollout.json", copied("filmed", "rollouts/0000/rollout.json"), rollouts),

@@ -132,6 +132,7 @@ HISTORY = "".join(
     json.dumps({"when": "2026-11-15T16:10:02Z", "action": "deploy", "stack": stack}) + "\n"
     for stack in (["a" * 64], ["a" * 64, "b" * 64])
 )
+PROGRESS = {"text": "push_box 100 of 400", "share": 0.25}
 JOBS = "".join(
     json.dumps({"job": f"{kind}-er-1", "kind": kind, "error": error, "seconds": 12.5, "amount": 100}) + "\n"
     for kind, error in (("train", ""), ("evaluate", "it broke"))

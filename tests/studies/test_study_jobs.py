@@ -117,6 +117,7 @@ def test_time_left_follows_from_the_jobs_done(file, folder):
     jobs, now = make_jobs(study, folder), [0.0]
     left = WorkLeft(study, plan, jobs, folder, clock=lambda: now[0])
     assert left.text() == f"0 of {len(jobs)} jobs done, 0 s"
+    assert left.share({"record-all": 0.5}) == pytest.approx(0.5 / len(jobs)), "job by job, before any time is known"
     for name, time_now, seconds in (
         ("record-all", 60, 60),
         ("train-sequential-1", 180, 120),
@@ -126,6 +127,9 @@ def test_time_left_follows_from_the_jobs_done(file, folder):
         left.end(FinishedJob(next(job for job in jobs if job.name == name), "", seconds))
     # The other run: one stage of 8 steps is new where the first run took 8, and as many trials.
     assert left.text() == f"3 of {len(jobs)} jobs done, 240 s, about 3 min left"
+    trained = next(job.name for job in jobs if job.kind == "train" and job.name != "train-sequential-1")
+    assert left.share({}) == pytest.approx(240 / 420)
+    assert left.share({trained: 0.5}) == pytest.approx(300 / 420)
     assert [(ended.job, ended.amount) for ended in read_ended(folder.history)] == [
         ("record-all", 8),
         ("train-sequential-1", 32),

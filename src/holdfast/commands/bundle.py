@@ -20,9 +20,9 @@ load BUNDLE/policy.
 """
 _EXAMPLES = """\
 examples:
-  holdfast bundle runs/kitchen-er --stage 3 --output kitchen-3
-  holdfast bundle diff kitchen-2 kitchen-3
-  holdfast bundle deploy kitchen-3 --to robot && holdfast serve robot/current
+  holdfast bundle runs/kitchen-er --stage 2 --output kitchen-2
+  holdfast bundle diff kitchen-1 kitchen-2
+  holdfast bundle deploy kitchen-2 --to robot && holdfast serve robot/current
   holdfast bundle rollback robot                      then start `holdfast serve robot/current` again
 """
 _ACTIONS = ("verify", "diff", "deploy", "rollback")

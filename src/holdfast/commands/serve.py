@@ -24,11 +24,11 @@ requests in progress are answered first.
 """
 _EXAMPLES = """\
 examples:
-  holdfast bundle runs/kitchen-er --stage 3 --output kitchen-3     the bundle of a stage
-  holdfast serve kitchen-3
+  holdfast bundle runs/kitchen-er --stage 2 --output kitchen-2     the bundle of a stage
+  holdfast serve kitchen-2
   holdfast serve robot/current --port 9000                         the bundle last deployed there
   openssl rand -hex 32 > token && chmod 600 token
-  holdfast serve kitchen-3 --host 0.0.0.0 --token-file token
+  holdfast serve kitchen-2 --host 0.0.0.0 --token-file token
 
 in Python, on the robot's side:
   policy = openpi_client.websocket_client_policy.WebsocketClientPolicy("127.0.0.1", 8000)

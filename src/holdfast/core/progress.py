@@ -41,6 +41,10 @@ class ProgressState:
     text: str
     share: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise HoldfastError(f"A share must be from 0 to 1, got {self.share}.")
+
 
 class Bars(Progress):
     """Bars whose tasks need the field `note`; hidden if there is no terminal.
@@ -88,8 +92,8 @@ class Bars(Progress):
             before = read_state(file)
             return before.share if before else 0.0
         begin, end = self._part
-        total = sum(task.total or 0 for task in self.tasks)
-        return begin + (end - begin) * min(1.0, sum(task.completed for task in self.tasks) / total if total else 0.0)
+        done, total = sum(task.completed for task in self.tasks), sum(task.total or 0 for task in self.tasks)
+        return min(1.0, begin + (end - begin) * (done / total if total else 0.0))
 
 
 def progress_bar(console: Console, part: tuple[float, float] | None = None) -> Bars:
