@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -14,6 +15,8 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
 from holdfast.methods.own import is_own, load_own
+from holdfast.train.config_flags import preset_flags
+from holdfast.train.presets import PRESETS
 
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
 
@@ -29,11 +32,12 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     `method_options`, which the config checks against the method.
     """
     if any(word in ("-h", "--help") for word in argv):
-        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}\n{_methods(argv)}")
+        usage = f"usage: holdfast {command} [--preset=NAME] [--flag=value ...]"
+        print(f"{usage}\n\n{epilog}\n{_presets()}\n{_help(config)}\n{_methods(argv)}")
         raise SystemExit(0)
     import draccus
 
-    known, collected = _split(argv, config)
+    known, collected = _split(with_preset(argv), config)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -78,6 +82,43 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
         else:
             known.append(f"--{name}={value}" if equals else f"--{name}")
     return known, collected
+
+
+def with_preset(argv: list[str]) -> list[str]:
+    """The flags of the preset that is named, if one is, and then those of the user, which count more.
+
+    With a policy of the user's own, what belongs to the preset's policy is left out.
+    """
+    given = list(_pairs(argv))
+    named = [value for flag, value in given if flag == "--preset"]
+    if not named:
+        return argv
+    if len(named) > 1:
+        raise HoldfastError("--preset is given twice. Name one.")
+    filled = preset_flags(named[0])
+    chosen = {f"{flag}={value}" for flag, value in given if flag in ("--policy.type", "--policy.path")}
+    own_policy = not chosen <= set(filled)
+    kept = [flag for flag in filled if not (own_policy and flag.startswith(("--policy.", "--norm.stats=")))]
+    place = next(i for i, word in enumerate(argv) if word.partition("=")[0] == "--preset")
+    rest = argv[:place] + argv[place + (1 if "=" in argv[place] else 2) :]
+    return [*kept, *rest]
+
+
+def _pairs(argv: list[str]) -> Iterator[tuple[str, str]]:
+    """Every flag with its value, be it joined by a `=` or the next word."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        if word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            yield flag, value if equals else following
+
+
+def _presets() -> str:
+    """Every preset with what it is for and the flags that it fills in."""
+    lines = ["--preset: fills in the flags that you do not give"]
+    for name, known in PRESETS.items():
+        lines.append(f"  {name}: {known.text}")
+        lines += wrap(" ".join(preset_flags(name)), 112, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return "\n".join([*lines, ""])
 
 
 def _methods(argv: list[str]) -> str:

@@ -86,6 +86,11 @@ class Method:
             and (kind.extra_loss, kind.replayed_rows) == (Method.extra_loss, Method.replayed_rows)
         )
 
+    @property
+    def costs_more_later(self) -> bool:
+        """Whether steps of later stages may take longer than the first stage's: a term of the loss, two gradients."""
+        return self.combines or type(self).extra_loss is not Method.extra_loss
+
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The stages of a stream: here one per task, each from the weights before.
 

@@ -65,9 +65,13 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from their datasets."""
     if config.make_method().replays and config.replay.store == "reference":
         return list(stream.tasks)
+    return [stream.tasks[position] for stage in ahead(config, stream) for position in stage.learns]
+
+
+def ahead(config: TrainConfig, stream: Stream) -> list[Stage]:
+    """The stages that a run has not finished yet."""
     files = RunPaths(Path(config.folder))
-    ahead = [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
-    return [stream.tasks[position] for stage in ahead for position in stage.learns]
+    return [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
 
 
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> TrainingPlan:
