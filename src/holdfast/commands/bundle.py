@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from holdfast.commands.parser import Parser
+
 _HELP = """\
 A bundle is one folder with everything a policy needs to run: weights, normalization, transforms, prompts and rubrics of
 its tasks, its robot, and a SHA-256 of every file. An altered or incomplete bundle does not load. LeRobot's own tools
@@ -28,12 +30,11 @@ _ACTIONS = ("verify", "diff", "deploy", "rollback")
 
 def main(argv: list[str]) -> int:
     """Run `holdfast bundle`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast bundle",
         usage="holdfast bundle RUN [--stage K] [--output FOLDER], or verify, diff, deploy, rollback as below",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if not argv or argv[0] not in _ACTIONS:
         parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder")
@@ -59,7 +60,7 @@ def _make(args: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _verify(parser: Parser, words: list[str]) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", type=Path)
     args = parser.parse_args(words)
     from holdfast.serve.bundle import load
@@ -69,7 +70,7 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _diff(parser: Parser, words: list[str]) -> int:
     parser.add_argument("old", metavar="OLD", type=Path)
     parser.add_argument("new", metavar="NEW", type=Path)
     args = parser.parse_args(words)
@@ -82,7 +83,7 @@ def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 1 if found else 0
 
 
-def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _deploy(parser: Parser, words: list[str]) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", type=Path)
     parser.add_argument("--to", type=Path, metavar="FOLDER", required=True, help="the robot's folder")
     args = parser.parse_args(words)
@@ -93,7 +94,7 @@ def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _rollback(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _rollback(parser: Parser, words: list[str]) -> int:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="the robot's folder")
     args = parser.parse_args(words)
     from holdfast.serve.deploy import rollback

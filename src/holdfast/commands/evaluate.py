@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast.commands.metrics import print_metrics
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Matrix
@@ -127,6 +128,7 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
 
 
 def _device(asked: str) -> str:
+    check_device(asked)
     if asked == "cpu":  # do not import torch, which takes seconds
         return asked
     from holdfast.policies.device import choose_device
@@ -134,12 +136,11 @@ def _device(asked: str) -> str:
     return choose_device(asked)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast evaluate",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("runs", type=Path, nargs="+", metavar="RUN", help="folder that `holdfast train` wrote")

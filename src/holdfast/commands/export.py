@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import catalog, embodiments
+from holdfast.commands.parser import Parser
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
@@ -35,11 +35,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast export`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast export",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", choices=["buffer", "policy"], help="what to export")
     parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder, or a buffer.json of `holdfast import`")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import re
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.commands.parser import explain
+from holdfast.core.errors import HoldfastError
 from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
 from holdfast.methods.own import is_own, load_own
@@ -19,9 +19,6 @@ from holdfast.train.config_flags import preset_flags
 from holdfast.train.presets import PRESETS
 
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
-
-# What argparse says of a value that is not one of a flag's.
-_CHOICE = re.compile(r"argument (?P<flag>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<valid>.*)\)")
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
@@ -48,9 +45,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
                 parsed = replace(parsed, method_options=collected["method"])
     except SystemExit:  # argparse inside draccus
         reason = complaint.getvalue().strip().split("\n")[-1].removeprefix(f"holdfast {command}: error: ")
-        if choice := _CHOICE.fullmatch(reason):
-            raise unknown(choice["flag"], choice["given"], choice["valid"].replace("'", "").split(", ")) from None
-        raise HoldfastError(f"{reason}. `holdfast {command} --help` lists the flags.") from None
+        raise explain(reason, ["--preset", *flag_names(config)], f"holdfast {command}") from None
     except HoldfastError:
         raise
     except Exception as error:
@@ -62,7 +57,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
 
 def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dict[str, str]]]:
     """Split flags into those that the config declares and those of the policy and of the method."""
-    switches = {f.name for f in fields(config) if f.type in (bool, "bool")}
+    switches = {flag.removeprefix("--") for flag in flag_names(config, kind=bool)}
     known: list[str] = []
     collected: dict[str, dict[str, str]] = {"policy": {}, "method": {}}
     words, name = iter(argv), ""
@@ -82,6 +77,18 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
         else:
             known.append(f"--{name}={value}" if equals else f"--{name}")
     return known, collected
+
+
+def flag_names(config: type[Any], prefix: str = "--", kind: type | None = None) -> list[str]:
+    """All flags that a config declares, or those of one type."""
+    names = []
+    for item in fields(config):
+        default = _default(item)
+        if is_dataclass(default):
+            names += flag_names(type(default), f"{prefix}{item.name}.", kind)
+        elif item.name not in COLLECTED and (kind is None or item.type in (kind, kind.__name__)):
+            names.append(prefix + item.name)
+    return names
 
 
 def with_preset(argv: list[str]) -> list[str]:

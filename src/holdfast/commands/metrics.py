@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
@@ -58,11 +58,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast metrics`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast metrics",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", help="a .json or .csv file, or - to read JSON from standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")

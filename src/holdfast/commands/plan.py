@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from holdfast.commands.parser import Parser
 
 if TYPE_CHECKING:
     from holdfast.evaluate.trial_budget import TrialBudget
@@ -36,11 +37,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast plan`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast plan",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     parser.add_argument("--width", type=float, default=20.0, help="width of the intervals, in points (20)")

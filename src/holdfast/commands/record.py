@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast import arenas, catalog
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 
@@ -32,11 +33,10 @@ then:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast record`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast record",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--tasks", nargs="+", metavar="TASK", help="from " + ", ".join(arenas.load("twin").tasks))

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast import arenas, catalog
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.outside import read_text
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.policies.saved_folder import policy_folder
 
 if TYPE_CHECKING:
     from holdfast.arenas.arena import Arena
@@ -99,6 +102,9 @@ def _check(args: argparse.Namespace) -> None:
         raise HoldfastError("--fast is for simulated robots: a real one runs in real time.")
     if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
+    check_device(args.device)
+    if args.policy:
+        policy_folder(args.policy)
     if args.record:
         check_path(args.record, "--record")
     for name in ("trials", "deadline", "seconds"):
@@ -266,12 +272,11 @@ def _line(number: int, trials: int, report: Report) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast rollout",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--robot", default="twin", help="twin, another arena as package.module:Class, or piper (twin)")

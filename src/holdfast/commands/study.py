@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.commands.flags import parse
+from holdfast.commands.parser import Parser
 from holdfast.commands.study_evidence import (
     check_settled,
     find_study,
@@ -97,12 +98,11 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
         _run(study, folder, plan, args, console)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast study",
         description=_HELP.format(names=", ".join(shipped())),
         epilog=_EXAMPLES.format(suffix=SUFFIX),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=("plan", "run", "status", "report", "pack", "merge"))
     parser.add_argument(

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
 from pathlib import Path
 from typing import Literal
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from holdfast.core.errors import HoldfastError
 
@@ -73,6 +69,11 @@ def _is_cached(name: str, kind: Kind) -> bool:
 
 def _ask(url: str) -> int | None:
     """The status of an answer; None if there is none in time. A problem of another kind is left to the hub's client."""
+    import socket
+    import threading
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
     from huggingface_hub import get_token
 
     token = get_token()

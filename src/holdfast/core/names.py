@@ -44,8 +44,10 @@ def check_path(path: str | Path, what: str, longest: int = LONGEST_NAME) -> None
 
 
 def near_path(path: str | Path) -> str:
-    """A question after a space that names the entry beside a missing path whose name is closest; nothing if none is."""
+    """A question after a space that names what is there instead of a missing path; nothing if no name is close."""
     place = Path(path).expanduser()
+    while not place.parent.exists():
+        place = place.parent
     try:
         names = [entry.name for entry in place.parent.iterdir() if not entry.name.startswith(".")]
     except OSError:
