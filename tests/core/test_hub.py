@@ -48,9 +48,7 @@ def test_what_is_there_passes(server):
 
 @pytest.mark.parametrize("name", ["me/gone", "me/private"])
 def test_what_is_not_there_is_refused_with_the_hint(server, name):
-    with pytest.raises(
-        HoldfastError, match=f"{name} is not a folder here.*no model of that name.* Meant it.*auth login"
-    ):
+    with pytest.raises(HoldfastError, match=rf"{name} .* has no model of that name .* Meant it\? .*auth login"):
         hub.check_on_hub(name, "model", " Meant it?")
 
 
@@ -67,7 +65,7 @@ def test_the_users_token_is_sent(server, monkeypatch):
 def test_a_hub_that_does_not_answer_is_not_waited_for(server, monkeypatch):
     server.gate.clear()
     monkeypatch.setattr(hub, "PATIENCE", 0.05)
-    with pytest.raises(HoldfastError, match="cannot be reached.*hf download --repo-type=dataset me/there"):
+    with pytest.raises(HoldfastError, match=r"cannot be reached.*hf download --repo-type=dataset me/there"):
         hub.check_on_hub("me/there", "dataset")
 
 
@@ -99,8 +97,7 @@ def test_what_was_downloaded_before_passes(server, tmp_path, kind, place):
     assert not server.asked
 
 
-@pytest.mark.parametrize(
-    ("name", "can_be"), [("me/x", True), ("x", False), ("/me/x", False), ("./x", False), ("a/b/c", False)]
-)
-def test_an_id_has_one_slash(name, can_be):
-    assert hub.looks_like_hub_id(name) == can_be
+@pytest.mark.parametrize("name", ["x", "/me/x", "./x", "a/b/c", "~/x"])
+def test_an_id_is_two_words(name):
+    assert hub.looks_like_hub_id("me/x")
+    assert not hub.looks_like_hub_id(name)
