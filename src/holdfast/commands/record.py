@@ -18,7 +18,8 @@ FIRST_SEED = 1_000_000
 _HELP = """\
 Record demonstrations of the experts of the twin, or of another arena that has experts, into LeRobot v3 datasets
 OUTPUT/<task>. Each demonstration has its own layout, tempo and paths. Only those with full score are kept. Killed? Run
-the same command again: it continues where it stopped and ends with the same data. A finished recording is not changed.
+the same command again: it continues where it stopped and ends with the same data. With more --episodes a finished
+recording is extended, to the same data as all recorded at once; runs that trained on it need it as it was.
 """
 _EXAMPLES = """\
 examples:

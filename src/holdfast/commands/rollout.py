@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.robots.client import About, Answerer
     from holdfast.robots.loop import Conduct
     from holdfast.robots.robot import Robot
-    from holdfast.robots.session import Book, Report, Session
+    from holdfast.robots.session import Book, Session
     from holdfast.runs.run import FinishedStage, Run
 
 ROBOTS = (*arenas.ARENAS, "piper")
@@ -66,6 +66,7 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     _check(args)
     args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
+    from holdfast.commands.attempt_text import attempt_text
     from holdfast.robots.async_client import AsyncClient
 
     console = Console(highlight=False)
@@ -83,7 +84,7 @@ def main(argv: list[str]) -> int:
         session = _session(args, stack, about, client, conduct, _book(args, run, stage, about, task), console)
         done = 0
         for done, report in enumerate(session.run(args.trials), 1):
-            console.print(_line(done, args.trials, report), soft_wrap=True)
+            console.print(attempt_text(done, args.trials, report), soft_wrap=True)
     return 0 if done == args.trials else 1
 
 
@@ -255,21 +256,6 @@ def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
         f"dataset   {args.record or 'none: no --record'}",
     ]
     return "\n".join(lines)
-
-
-def _line(number: int, trials: int, report: Report) -> str:
-    trial, outcome = report.trial, report.outcome
-    said = (
-        f"score {trial.score:.0f} of 100" if trial.score is not None else "to be scored" if trial.valid else "not valid"
-    )
-    limited = ", ".join(f"{reason} {count}" for reason, count in outcome.limited.items())
-    lines = [
-        f"attempt {number} of {trials}: {said}, {trial.seconds:.1f} s. {outcome.why}".rstrip(),
-        f"  steps changed: {limited}" if limited else "",
-        f"  {outcome.slow} of {outcome.steps} steps took longer than a control period" if outcome.slow else "",
-        f"  {report.folder}" if report.folder else "",
-    ]
-    return "\n".join(line for line in lines if line)
 
 
 def _parser() -> Parser:
