@@ -17,6 +17,7 @@ from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
+from holdfast.core.tables import without_empty_columns
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
 
 _WIDEST = 50  # tasks in a table
@@ -167,7 +168,7 @@ def _metrics_table(stages: list[StageMetrics]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for stage, *row in zip(stages, *figures.values(), strict=True):
         table.add_row(str(stage.stage), _text(row[0], ""), *(_text(figure, "+") for figure in row[1:]))
-    return table
+    return without_empty_columns(table)
 
 
 def _mean(scores: tuple[float, ...] | None) -> str:

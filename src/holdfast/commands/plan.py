@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.commands.parser import Parser
+from holdfast.core.tables import without_empty_columns
 
 if TYPE_CHECKING:
     from holdfast.evaluate.trial_budget import TrialBudget
@@ -76,7 +77,7 @@ def _show(plan: TrialBudget, width: float) -> None:
             "-" if need.width is None else f"{need.width:.1f}",
             f"[bold]{need.more}[/]" if need.more else "enough",
         )
-    console.print(table)
+    console.print(without_empty_columns(table))
     if not plan.more:
         console.print(f"Every cell has enough trials for intervals of {width:g} points.")
         return

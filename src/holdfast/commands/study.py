@@ -31,6 +31,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
+from holdfast.core.tables import without_empty_columns
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
@@ -122,7 +123,7 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
         shared = str(planned.shared) if planned.shared else ""
         cells = str(len(planned.stages)), shared, f"{planned.steps:,}", f"{planned.trials:,}"
         table.add_row(planned.run.name, *cells)
-    console.print(table)
+    console.print(without_empty_columns(table))
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
     steps, trials = sum(planned.steps for planned in plan), sum(planned.trials for planned in plan)
     console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
+from holdfast.core.tables import without_empty_columns
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import replay_rows, replay_steps, shares
 from holdfast.runs.paths import RunPaths
@@ -191,4 +192,4 @@ def table(plan: TrainingPlan) -> Table:
     shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
     out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"
     out.caption_justify = "left"
-    return out
+    return without_empty_columns(out)

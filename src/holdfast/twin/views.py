@@ -6,10 +6,21 @@ long.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from weakref import WeakSet
 
 import mujoco
 import numpy as np
+
+_open: WeakSet[Views] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Free what is still open before Python falls apart: later, OSMesa complains about every one."""
+    for views in list(_open):
+        views.close()
 
 
 class Views(mujoco.Renderer):
@@ -27,6 +38,7 @@ class Views(mujoco.Renderer):
         buffer = model.vis.global_
         buffer.offheight, buffer.offwidth = max(buffer.offheight, count * height), max(buffer.offwidth, width)
         super().__init__(model, count * height, width)
+        _open.add(self)
 
     def draw(self, data: mujoco.MjData, cameras: Sequence[str]) -> list[np.ndarray]:
         """Images of the cameras, each height x width x 3 bytes."""
