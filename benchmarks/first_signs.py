@@ -1,8 +1,8 @@
 """Seconds until each command shows its first sign of life, and until mistakes are answered.
 
 A command runs at a terminal of its own and is stopped as soon as it has said what is waited for: anything at all, or
-the last line of a plan. Its data is small: one demonstration of the twin and a run of two steps. The best of a few rounds
-counts: others on the machine can only slow them. The aim is 3 s on two quiet cores.
+the last line of a plan. Its data is small: one demonstration of the twin and a run of two steps. The best of a few
+rounds counts: others on the machine can only slow them. The aim is 3 s on two quiet cores.
 """
 
 from __future__ import annotations
