@@ -53,6 +53,7 @@ bench: setup
 	$(RUN)/python benchmarks/evaluate.py
 	$(RUN)/python benchmarks/shares.py
 	$(RUN)/python benchmarks/serve.py
+	$(RUN)/python benchmarks/first_signs.py
 
 gpu-pack: setup
 	bash scripts/gpu_pack.sh $(RUN)

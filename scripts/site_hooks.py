@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli import COMMANDS, main
+from holdfast.cli import main
+from holdfast.commands import COMMANDS
 
 MARK = "<!-- the help of every command -->"
 

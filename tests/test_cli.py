@@ -4,13 +4,24 @@ import sys
 
 import pytest
 
-from holdfast.cli import COMMANDS, entry, main, set_up_torch
+from holdfast import __version__
+from holdfast.cli import entry, main, set_up_torch
+from holdfast.commands import COMMANDS, GROUPS
 
 
-def test_help_names_every_command(capsys):
+def test_help_names_every_command_under_its_group(capsys):
     assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in COMMANDS)
+    shown = capsys.readouterr().out.split("\n\n")
+    for title, group in GROUPS.items():
+        (part,) = (part for part in shown if part.startswith(f"{title}:\n"))
+        assert [line.split()[0] for line in part.splitlines()[1:]] == list(group)
+    assert len(COMMANDS) == sum(map(len, GROUPS.values()))
+
+
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_the_version_has_a_short_flag(flag, capsys):
+    assert main([flag]) == 0
+    assert capsys.readouterr().out == f"holdfast {__version__}\n"
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -83,4 +94,4 @@ def test_a_very_long_error_keeps_its_start_and_its_advice(capsys):
     said = capsys.readouterr().err
     assert len(said) < 5000
     assert said.startswith("holdfast: Unknown command 'xxx")
-    assert said.endswith("twin.\n")
+    assert said.endswith("completion.\n")

@@ -6,42 +6,21 @@ import errno
 import os
 import select
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from keyword import iskeyword
 from typing import TextIO
 
 from holdfast import __version__
+from holdfast.commands import COMMANDS, GROUPS
 from holdfast.core.errors import HoldfastError, unknown
-
-COMMANDS = {
-    "run": "run a named experiment from recording to report: quickstart, single_arm, ...",
-    "study": "carry out many runs with different settings and seeds, and compare them",
-    "train": "train a policy on a stream of tasks, one stage after another",
-    "doctor": "check datasets for faults before training",
-    "export": "write the episodes a run keeps as a LeRobot dataset, or its pi0.5 for stock LeRobot",
-    "import": "convert older LeRobot datasets and other code's replay buffers",
-    "evaluate": "run trials of every task after every stage in an arena: the matrix of scores",
-    "cache": "list and remove decoded frames kept between runs",
-    "score": "serve a page on which people score attempts, live or on video, blind to the checkpoint",
-    "plan": "show how many more trials each cell needs for a given interval width",
-    "metrics": "compute AS, BWT and FWT of a matrix of scores",
-    "report": "write one page about runs: matrices, metrics, where tasks break, videos",
-    "bundle": "pack a stage's policy into one folder; check, compare, deploy, roll back",
-    "serve": "serve a bundle's policy to robots over a websocket",
-    "rollout": "run a policy on the simulated or the real robot, filmed and recorded",
-    "record": "record demonstrations of a simulator's experts as LeRobot datasets",
-    "watch": "make a video of an expert, a policy or a recorded episode, with the rubric beside it",
-    "arena": "list, test and set up simulators, or start one of your own",
-    "twin": "score and draw the simulated cell's tasks under scripted policies",
-}
 
 HELP = """\
 Holdfast teaches a robot policy new tasks one after another without losing the old ones.
 
-usage: holdfast COMMAND [--help] [options]
+usage: holdfast COMMAND [--help] [options], or holdfast --version (-V)
 
 {commands}
-
 start here:
   holdfast run quickstart                  see it work on a CPU in ten minutes
   holdfast doctor my_dataset               check your data
@@ -52,10 +31,9 @@ start here:
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code: 0 done, 2 an error the user can fix."""
     if not argv or argv[0] in ("-h", "--help"):
-        width = max(map(len, COMMANDS))
-        print(HELP.format(commands="\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())))
+        print(HELP.format(commands="\n".join(_help())))
         return 0
-    if argv[0] == "--version":
+    if argv[0] in ("-V", "--version"):
         print(f"holdfast {__version__}")
         return 0
     try:
@@ -74,6 +52,14 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("holdfast: stopped. Run the same command again to continue.", file=sys.stderr)
         return 130
+
+
+def _help() -> Iterator[str]:
+    width = max(map(len, COMMANDS))
+    for title, group in GROUPS.items():
+        yield f"{title}:"
+        yield from (f"  {name:<{width}}  {text}" for name, text in group.items())
+        yield ""
 
 
 def _shortened(message: str) -> str:

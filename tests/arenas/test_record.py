@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,9 +99,35 @@ def test_finished_recording_is_left_alone_and_other_settings_are_refused(recorde
     flags = ["--tasks", "press_button", "--size", "64x96", "--seed", "500", "--output", str(recorded.parent)]
     assert main(["record", *flags, "--episodes", "3", "--processes", "1"]) == 0
     assert "3 demonstrations, none dropped" in capsys.readouterr().out
-    assert main(["record", *flags, "--episodes", "4"]) == 2
-    assert "episodes was 3, now 4" in capsys.readouterr().err
+    assert main(["record", *flags, "--episodes", "2"]) == 2
+    assert "episodes was 3, now 2" in capsys.readouterr().err
+    assert main(["record", *flags, "--episodes", "4", "--seed", "501"]) == 2
+    assert "seed was 500, now 501" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in recorded.rglob("*")} == before
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_shorter_recording_is_extended_to_what_one_go_gives(recorded, tmp_path, killed):
+    (first,) = record.record([replace(ORDER, episodes=2)], tmp_path, 1)
+    if killed:  # when the longer recording was about to take the place of the shorter one
+        work = record.Work(ORDER, tmp_path / ".press_button.recording", first.folder)
+        parts.write_json(work.folder / "order.json", asdict(ORDER))
+        first.folder.rename(work.folder / parts.BEFORE)
+    reports: list[tuple[str, int, int]] = []
+    (done,) = record.record([ORDER], tmp_path, 1, lambda *said: reports.append(said))
+    assert (done.folder, done.seeds) == (first.folder, (500, 501, 502))
+    assert [said[1] for said in reports] == [2, 3], "the first two were not recorded again"
+    assert same(open_source(str(done.folder)), open_source(str(recorded)))
+    assert parts.read_notes(done.folder) == parts.read_notes(recorded)
+    assert list(tmp_path.iterdir()) == [done.folder]
+
+
+def test_an_extended_recording_goes_on_after_the_last_seed_that_was_tried(tmp_path):
+    notes = {"order": asdict(replace(ORDER, episodes=2)), "seeds": [500, 503], "dropped": [501, 502]}
+    (tmp_path / "begun" / "meta").mkdir(parents=True)
+    (tmp_path / "begun" / parts.NOTES).write_text(json.dumps(notes))
+    longer = replace(ORDER, episodes=9)
+    assert parts.missing_parts(longer, tmp_path, tmp_path / "begun") == [range(504, 509), range(509, 511)]
 
 
 def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
@@ -198,7 +224,7 @@ def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path
             count(seed in kept)
         parts._write_notes(work / f"part-{seeds.start}-{len(seeds)}", order, kept, [s for s in seeds if s not in kept])
 
-    def join(order, folders, final):
+    def join(order, folders, work, final):
         log.append((order.task, [folder.name for folder in folders]))
         parts._write_notes(final, order, *parts.seeds_of(folders))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from blocks import blocks
 
-from holdfast.cli import COMMANDS, main
+from holdfast.cli import main
+from holdfast.commands import COMMANDS
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

@@ -11,8 +11,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.methods import METHODS, build_method
 from holdfast.methods.ewc import Ewc
 from holdfast.policies.config import PolicyChoice
-from holdfast.recipes.recipe import flags
 from holdfast.train.config import TrainConfig
+from holdfast.train.config_flags import flags
 
 
 def parsed(*words):

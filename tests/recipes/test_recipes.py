@@ -8,8 +8,8 @@ import pytest
 from holdfast import arenas
 from holdfast.commands.flags import parse
 from holdfast.recipes import RECIPES
-from holdfast.recipes.recipe import flags
 from holdfast.train.config import TrainConfig
+from holdfast.train.config_flags import flags
 
 
 @pytest.fixture(params=RECIPES)
@@ -19,7 +19,8 @@ def recipe(request):
 
 def test_the_flags_of_a_config_give_it_back(recipe):
     for config in recipe.train:
-        assert parse(TrainConfig, "train", list(flags(config)), "") == config
+        for preset in ("", recipe.preset):
+            assert parse(TrainConfig, "train", list(flags(config, preset)), "") == config
 
 
 def test_without_and_with_replay_differ_in_nothing_else(recipe):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from holdfast import arenas
 from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.recording_shards import (
+    BEFORE,
     FRAMES,
     finished_parts,
     join_parts,
@@ -62,6 +63,17 @@ class Work:
     folder: Path
     final: Path
 
+    @property
+    def left(self) -> bool:
+        """Whether something is left to record. Refuses a dataset that is no recording, or one of another kind."""
+        if not self.final.exists():
+            return True
+        notes = _notes(self.final)
+        shorter = len(notes["seeds"]) < self.order.episodes
+        begun = replace(self.order, episodes=len(notes["seeds"])) if shorter else self.order
+        _check_same(begun, notes["order"], self.final)
+        return shorter
+
     def begin(self) -> None:
         """Store the order; refuse to continue a recording with another one."""
         file = self.folder / "order.json"
@@ -69,16 +81,28 @@ class Work:
             _check_same(self.order, read_json(file), self.folder)
         else:
             write_json(file, asdict(self.order))
+        if (self.folder / BEFORE).exists() and not self.final.exists():  # killed while a longer one took its place
+            (self.folder / BEFORE).rename(self.final)
+        shutil.rmtree(self.folder / BEFORE, ignore_errors=True)
         shutil.rmtree(self.folder / FRAMES, ignore_errors=True)
         (self.folder / FRAMES).mkdir()
 
+    @property
+    def parts(self) -> list[Path]:
+        """The parts that are finished, the shorter recording that is extended among them."""
+        return finished_parts(self.order, self.folder, self._begun)
+
+    @property
+    def _begun(self) -> Path | None:
+        return self.final if self.final.exists() else None
+
     def next_jobs(self, row: int) -> list[Job]:
         """The jobs to run when none of this recording is running: record missing parts, then join them all."""
-        if self.final.exists():
+        if not self.left:
             return []
-        parts = missing_parts(self.order, self.folder)
+        parts = missing_parts(self.order, self.folder, self._begun)
         jobs = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
-        return jobs or [partial(join_parts, self.order, finished_parts(self.order, self.folder), self.final)]
+        return jobs or [partial(join_parts, self.order, self.parts, self.folder, self.final)]
 
 
 def record(
@@ -89,6 +113,8 @@ def record(
     watch: Watch = lambda steps: None,
 ) -> list[Recording]:
     """Record tasks into the datasets `output/<task>`, continuing what exists already.
+
+    A finished recording that has fewer episodes is extended: it ends as if all had been recorded at once.
 
     Args:
         orders: What to record, each task once.
@@ -101,7 +127,7 @@ def record(
     for order in orders:
         _check_order(order)
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
-    missing = [work for work in works if not work.final.exists()]
+    missing = [work for work in works if work.left]
     for work in works:
         if work not in missing:  # other settings are refused before the rest is recorded
             done = _finish(work)
@@ -125,12 +151,17 @@ def _check_order(order: RecordingOrder) -> None:
 
 
 def _finish(work: Work) -> Recording:
-    notes = read_notes(work.final)
-    if notes is None:
-        raise HoldfastError(f"{work.final} exists and is not a recording of an arena. Choose another --output.")
+    notes = _notes(work.final)
     _check_same(work.order, notes["order"], work.final)
     shutil.rmtree(work.folder, ignore_errors=True)
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
+
+
+def _notes(final: Path) -> dict[str, Any]:
+    notes = read_notes(final)
+    if notes is None:
+        raise HoldfastError(f"{final} exists and is not a recording of an arena. Choose another --output.")
+    return notes
 
 
 def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -> None:
@@ -162,7 +193,7 @@ class _Counts:
     def __init__(self, works: list[Work], report: Report) -> None:
         self.since = get_context("spawn").Array("i", 2 * len(works) + 1)
         self._works, self._report = works, report
-        finished = [finished_parts(work.order, work.folder) for work in works]
+        finished = [work.parts for work in works]
         self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
         self._reported = [0] * len(self._earlier)
 

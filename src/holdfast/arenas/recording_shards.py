@@ -28,23 +28,31 @@ from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, m
 PART = 5  # seeds per part: the most a kill loses in each process, and the most that others wait for at the end
 NOTES = Path("meta") / "recording.json"
 FRAMES = "frames"  # folder of images that are not encoded yet
+BEFORE = "before"  # a finished recording, while a longer one takes its place
 _SMALL = 224  # smaller images are stored with colours in full resolution
 
 
-def missing_parts(order: RecordingOrder, work: Path) -> list[range]:
-    """Seeds of the parts to record next; none when all episodes are recorded."""
-    return [seeds for seeds in _planned(order, work) if not _place(work, seeds).exists()]
+def missing_parts(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[range]:
+    """Seeds of the parts to record next; none when all episodes are recorded. `begun` is a shorter recording."""
+    return [seeds for seeds in _planned(order, work, begun) if not _place(work, seeds).exists()]
 
 
-def finished_parts(order: RecordingOrder, work: Path) -> list[Path]:
-    """Folders of the finished parts, in the order of their seeds."""
-    return [part for seeds in _planned(order, work) if (part := _place(work, seeds)).exists()]
+def finished_parts(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[Path]:
+    """Folders of the finished parts, in the order of their seeds; a shorter recording is the first."""
+    parts = [part for seeds in _planned(order, work, begun) if (part := _place(work, seeds)).exists()]
+    return [begun, *parts] if begun else parts
 
 
-def _planned(order: RecordingOrder, work: Path) -> list[range]:
-    """Seeds of all parts, as far as known: further seeds replace those whose demonstrations failed."""
+def _planned(order: RecordingOrder, work: Path, begun: Path | None) -> list[range]:
+    """Seeds of all parts, as far as known: further seeds replace those whose demonstrations failed.
+
+    A recording ends with the seed of its last episode, so a longer one goes on after it as if it had never stopped.
+    """
     planned: list[range] = []
     first, kept = order.seed, 0
+    if begun:
+        seeds, dropped = seeds_of([begun])
+        first, kept = first + len(seeds) + len(dropped), len(seeds)
     while kept < order.episodes:
         end = first + order.episodes - kept
         parts = [range(seed, min(seed + PART, end)) for seed in range(first, end, PART)]
@@ -87,17 +95,22 @@ def record_part(
     writing.rename(_place(work, seeds))
 
 
-def join_parts(order: RecordingOrder, parts: list[Path], final: Path) -> None:
-    """Make one dataset of all parts, which gets its name when it is complete."""
+def join_parts(order: RecordingOrder, parts: list[Path], work: Path, final: Path) -> None:
+    """Make one dataset of all parts, which gets its name when it is complete.
+
+    A shorter recording of that name, which is the first of the parts, is kept in `work` until then.
+    """
     seeds, dropped = seeds_of(parts)
     filled = [part for part in parts if _notes_of(part)["seeds"]]
     whole = filled[0]
     if len(filled) > 1:
-        whole = whole.with_name("whole")
+        whole = work / "whole"
         shutil.rmtree(whole, ignore_errors=True)
         merge_datasets(filled, whole)
         _verify(whole)
     _write_notes(whole, order, seeds, dropped)
+    if final.exists():
+        final.rename(work / BEFORE)
     whole.rename(final)
 
 

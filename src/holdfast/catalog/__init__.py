@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,13 +13,13 @@ from holdfast.catalog.published import Paper as Paper
 from holdfast.catalog.published import paper as paper
 from holdfast.catalog.reader import build, check_keys, convert, read, toml_keys
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.hub import looks_like_hub_id
 from holdfast.core.names import LONGEST_FILE, check_name, check_path
 from holdfast.core.records import Mapping, Stream, StreamTask, Task
 
 _HERE = Path(__file__).parent
 _PLACE = ("dataset", *toml_keys(Mapping))  # keys of a stream's task about its dataset and mapping
 _MOST_TASKS = 1000  # of a stream
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def _dataset(entry: dict[str, Any], name: str, folder: Path, data_root: str | No
         raise HoldfastError(f"{where} has an empty dataset. Write a folder, or a hub id like 'user/name'.")
     path = os.path.abspath(os.path.join(folder, os.path.expanduser(dataset)))
     check_path(path, f"{where}: the dataset's name", LONGEST_FILE)
-    return dataset if _HUB_ID.fullmatch(dataset) and not os.path.exists(path) else path
+    return dataset if looks_like_hub_id(dataset) and not os.path.exists(path) else path
 
 
 def _task(table: dict[str, Any], where: str) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from holdfast.commands.parser import Parser
 from holdfast.core.progress import working
 
 _HELP = """\
@@ -30,12 +31,11 @@ _ACTIONS = ("verify", "diff", "deploy", "rollback")
 
 def main(argv: list[str]) -> int:
     """Run `holdfast bundle`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast bundle",
         usage="holdfast bundle RUN [--stage K] [--output FOLDER], or verify, diff, deploy, rollback as below",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if not argv or argv[0] not in _ACTIONS:
         parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder")
@@ -62,7 +62,7 @@ def _make(args: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _verify(parser: Parser, words: list[str]) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", type=Path)
     args = parser.parse_args(words)
     from holdfast.serve.bundle import load
@@ -73,7 +73,7 @@ def _verify(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _diff(parser: Parser, words: list[str]) -> int:
     parser.add_argument("old", metavar="OLD", type=Path)
     parser.add_argument("new", metavar="NEW", type=Path)
     args = parser.parse_args(words)
@@ -87,7 +87,7 @@ def _diff(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 1 if found else 0
 
 
-def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _deploy(parser: Parser, words: list[str]) -> int:
     parser.add_argument("bundle", metavar="BUNDLE", type=Path)
     parser.add_argument("--to", type=Path, metavar="FOLDER", required=True, help="the robot's folder")
     args = parser.parse_args(words)
@@ -99,7 +99,7 @@ def _deploy(parser: argparse.ArgumentParser, words: list[str]) -> int:
     return 0
 
 
-def _rollback(parser: argparse.ArgumentParser, words: list[str]) -> int:
+def _rollback(parser: Parser, words: list[str]) -> int:
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="the robot's folder")
     args = parser.parse_args(words)
     from holdfast.serve.deploy import rollback

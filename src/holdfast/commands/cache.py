@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.data.cache.config import CacheConfig
 from holdfast.data.cache.listing import CacheEntry, list_caches, remove_cache, remove_quantiles, say_size
@@ -32,11 +33,10 @@ _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 def main(argv: list[str]) -> int:
     """Run `holdfast cache`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast cache",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ls|rm")
     listing = actions.add_parser("ls", help="every cache with its dataset, size and last use")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -15,7 +14,9 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from holdfast import catalog, embodiments
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, printable, unknown
+from holdfast.core.hub import looks_like_hub_id
 from holdfast.core.json_records import finite
 from holdfast.core.progress import progress_bar
 from holdfast.core.records import Mapping
@@ -71,11 +72,10 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 
 def main(argv: list[str]) -> int:
     """Run `holdfast doctor`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast doctor",
         description=_HELP.format(streams=", ".join(catalog.streams())),
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("targets", metavar="TARGET", nargs="+", help="a dataset folder, a hub id, or a stream")
     parser.add_argument("--data_root", "--data-root", metavar="DIR", help="folder of a stream's dataset folders")
@@ -116,7 +116,7 @@ def _datasets(target: str, data_root: str | None) -> list[tuple[str, Expected]]:
             if robot is not None:
                 robot.active(entry.task.arms)  # an unknown arm is an error of the stream, not of the data
         return [(entry.dataset, Expected(entry.task, robot, mapping=entry.mapping)) for entry in stream.distinct]
-    if target.count("/") == 1 and not target.startswith((".", "/", "~")):
+    if looks_like_hub_id(target):
         return [(target, Expected())]
     raise HoldfastError(
         f"{unknown('target', target, catalog.streams())} Or give a dataset folder, a stream's .toml file, or a hub id "

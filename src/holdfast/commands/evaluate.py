@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -13,6 +12,8 @@ from rich.markup import escape
 
 from holdfast.commands.flags import ARENA
 from holdfast.commands.metrics import print_metrics
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
@@ -142,6 +143,7 @@ def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
 
 
 def _device(asked: str) -> str:
+    check_device(asked)
     if asked == "cpu" or (asked == "auto" and not has_gpu_driver()):  # do not import torch, which takes seconds
         return "cpu"
     from holdfast.policies.device import choose_device
@@ -149,12 +151,11 @@ def _device(asked: str) -> str:
     return choose_device(asked)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast evaluate",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("runs", type=Path, nargs="+", metavar="RUN", help="folder that `holdfast train` wrote")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from holdfast import catalog, embodiments
+from holdfast.commands.parser import Parser
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
@@ -38,11 +38,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast export`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast export",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", choices=["buffer", "policy"], help="what to export")
     parser.add_argument("run", metavar="RUN", type=Path, help="a run's folder, or a buffer.json of `holdfast import`")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import re
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
 
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.commands.parser import explain
+from holdfast.core.errors import HoldfastError
 from holdfast.core.flag_values import check_flag
 from holdfast.methods import METHODS
 from holdfast.methods.own import is_own, load_own
+from holdfast.train.config_flags import preset_flags
+from holdfast.train.presets import PRESETS
 
 ARENA = "arena: twin, one that is set up, a file my_arena.toml, or package.module:Class (twin)"
 COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
-
-# What argparse says of a value that is not one of a flag's.
-_CHOICE = re.compile(r"argument (?P<flag>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<valid>.*)\)")
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
@@ -30,11 +30,12 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     `method_options`, which the config checks against the method.
     """
     if any(word in ("-h", "--help") for word in argv):
-        print(f"usage: holdfast {command} [--flag=value ...]\n\n{epilog}\n{_help(config)}\n{_methods(argv)}")
+        usage = f"usage: holdfast {command} [--preset=NAME] [--flag=value ...]"
+        print(f"{usage}\n\n{epilog}\n{_presets()}\n{_help(config)}\n{_methods(argv)}")
         raise SystemExit(0)
     import draccus
 
-    known, collected = _split(argv, config)
+    known, collected = _split(with_preset(argv), config)
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -45,9 +46,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
                 parsed = replace(parsed, method_options=collected["method"])
     except SystemExit:  # argparse inside draccus
         reason = complaint.getvalue().strip().split("\n")[-1].removeprefix(f"holdfast {command}: error: ")
-        if choice := _CHOICE.fullmatch(reason):
-            raise unknown(choice["flag"], choice["given"], choice["valid"].replace("'", "").split(", ")) from None
-        raise HoldfastError(f"{reason}. `holdfast {command} --help` lists the flags.") from None
+        raise explain(reason, ["--preset", *flag_names(config)], f"holdfast {command}") from None
     except HoldfastError:
         raise
     except Exception as error:
@@ -59,7 +58,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
 
 def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dict[str, str]]]:
     """Split flags into those that the config declares and those of the policy and of the method."""
-    switches = {f.name for f in fields(config) if f.type in (bool, "bool")}
+    switches = {flag.removeprefix("--") for flag in flag_names(config, kind=bool)}
     known: list[str] = []
     collected: dict[str, dict[str, str]] = {"policy": {}, "method": {}}
     words, name = iter(argv), ""
@@ -79,6 +78,55 @@ def _split(argv: list[str], config: type[Any]) -> tuple[list[str], dict[str, dic
         else:
             known.append(f"--{name}={value}" if equals else f"--{name}")
     return known, collected
+
+
+def flag_names(config: type[Any], prefix: str = "--", kind: type | None = None) -> list[str]:
+    """All flags that a config declares, or those of one type."""
+    names = []
+    for item in fields(config):
+        default = _default(item)
+        if is_dataclass(default):
+            names += flag_names(type(default), f"{prefix}{item.name}.", kind)
+        elif item.name not in COLLECTED and (kind is None or item.type in (kind, kind.__name__)):
+            names.append(prefix + item.name)
+    return names
+
+
+def with_preset(argv: list[str]) -> list[str]:
+    """The flags of the preset that is named, if one is, and then those of the user, which count more.
+
+    With a policy of the user's own, what belongs to the preset's policy is left out.
+    """
+    given = list(_pairs(argv))
+    named = [value for flag, value in given if flag == "--preset"]
+    if not named:
+        return argv
+    if len(named) > 1:
+        raise HoldfastError("--preset is given twice. Name one.")
+    filled = preset_flags(named[0])
+    chosen = {f"{flag}={value}" for flag, value in given if flag in ("--policy.type", "--policy.path")}
+    own_policy = not chosen <= set(filled)
+    kept = [flag for flag in filled if not (own_policy and flag.startswith(("--policy.", "--norm.stats=")))]
+    place = next(i for i, word in enumerate(argv) if word.partition("=")[0] == "--preset")
+    rest = argv[:place] + argv[place + (1 if "=" in argv[place] else 2) :]
+    return [*kept, *rest]
+
+
+def _pairs(argv: list[str]) -> Iterator[tuple[str, str]]:
+    """Every flag with its value, be it joined by a `=` or the next word."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        if word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            yield flag, value if equals else following
+
+
+def _presets() -> str:
+    """Every preset with what it is for and the flags that it fills in."""
+    lines = ["--preset: fills in the flags that you do not give"]
+    for name, known in PRESETS.items():
+        lines.append(f"  {name}: {known.text}")
+        lines += wrap(" ".join(preset_flags(name)), 112, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return "\n".join([*lines, ""])
 
 
 def _methods(argv: list[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
 
 from holdfast import catalog, embodiments
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import to_json
 from holdfast.core.names import check_path
@@ -32,11 +32,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast import`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast import",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", choices=["dataset", "buffer"], help="what to import")
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="the folder, or the files")

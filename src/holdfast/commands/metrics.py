@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -16,9 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, printable, unknown
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
+from holdfast.core.tables import without_empty_columns
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
 
 _WIDEST = 50  # tasks in a table
@@ -67,11 +68,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast metrics`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast metrics",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "file", metavar="FILE", help="a run's folder, a .json or .csv file, or - to read JSON from standard input"
@@ -255,7 +255,7 @@ def _metrics_table(stages: list[StageMetrics]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for stage, *row in zip(stages, *figures.values(), strict=True):
         table.add_row(str(stage.stage), _text(row[0], ""), *(_text(figure, "+") for figure in row[1:]))
-    return table
+    return without_empty_columns(table)
 
 
 def _mean(scores: tuple[float, ...] | None) -> str:

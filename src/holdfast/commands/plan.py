@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.commands.parser import Parser
 from holdfast.core.records import OPERATOR
+from holdfast.core.tables import without_empty_columns
 
 if TYPE_CHECKING:
     from holdfast.evaluate.trial_budget import TrialBudget
@@ -40,11 +41,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast plan`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast plan",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     parser.add_argument("--width", type=float, default=20.0, help="width of the intervals, in points (20)")
@@ -94,7 +94,7 @@ def _show(plan: TrialBudget, width: float) -> None:
             "-" if need.width is None else f"{need.width:.1f}",
             f"[bold]{need.more}[/]" if need.more else "enough",
         )
-    console.print(table)
+    console.print(without_empty_columns(table))
     if not plan.more:
         console.print(f"Every cell has enough trials for intervals of {width:g} points.")
         return

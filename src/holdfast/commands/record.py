@@ -11,6 +11,7 @@ from rich.console import Console
 
 from holdfast import arenas, catalog
 from holdfast.commands.flags import ARENA
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import progress_bar
 
@@ -18,7 +19,8 @@ FIRST_SEED = 1_000_000
 _HELP = """\
 Record demonstrations of the experts of the twin, or of another arena that has experts, into LeRobot v3 datasets
 OUTPUT/<task>. Each demonstration has its own layout, tempo and paths. Only those with full score are kept. Killed? Run
-the same command again: it continues where it stopped and ends with the same data. A finished recording is not changed.
+the same command again: it continues where it stopped and ends with the same data. With more --episodes a finished
+recording is extended, to the same data as all recorded at once; runs that trained on it need it as it was.
 """
 _EXAMPLES = """\
 examples:
@@ -33,11 +35,10 @@ then:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast record`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast record",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--tasks", nargs="+", metavar="TASK", help="from " + ", ".join(arenas.load("twin").tasks))

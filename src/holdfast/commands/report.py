@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import webbrowser
 from pathlib import Path
 
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import working
 
@@ -28,11 +28,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast report`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast report",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder")
     parser.add_argument("--output", metavar="F", help="the page (default: <first RUN>/report/index.html)")

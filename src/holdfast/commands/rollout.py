@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from holdfast import arenas, catalog
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.outside import read_text
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.policies.saved_folder import policy_folder
 
 if TYPE_CHECKING:
     from holdfast.arenas.arena import Arena
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.robots.client import About, Answerer
     from holdfast.robots.loop import Conduct
     from holdfast.robots.robot import Robot
-    from holdfast.robots.session import Book, Report, Session
+    from holdfast.robots.session import Book, Session
     from holdfast.runs.run import FinishedStage, Run
 
 ROBOTS = (*arenas.ARENAS, "piper")
@@ -63,6 +66,7 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     _check(args)
     args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
+    from holdfast.commands.attempt_text import attempt_text
     from holdfast.robots.async_client import AsyncClient
 
     console = Console(highlight=False)
@@ -80,7 +84,7 @@ def main(argv: list[str]) -> int:
         session = _session(args, stack, about, client, conduct, _book(args, run, stage, about, task), console)
         done = 0
         for done, report in enumerate(session.run(args.trials), 1):
-            console.print(_line(done, args.trials, report), soft_wrap=True)
+            console.print(attempt_text(done, args.trials, report), soft_wrap=True)
     return 0 if done == args.trials else 1
 
 
@@ -99,6 +103,9 @@ def _check(args: argparse.Namespace) -> None:
         raise HoldfastError("--fast is for simulated robots: a real one runs in real time.")
     if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
+    check_device(args.device)
+    if args.policy:
+        policy_folder(args.policy)
     if args.record:
         check_path(args.record, "--record")
     for name in ("trials", "deadline", "seconds"):
@@ -251,27 +258,11 @@ def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
     return "\n".join(lines)
 
 
-def _line(number: int, trials: int, report: Report) -> str:
-    trial, outcome = report.trial, report.outcome
-    said = (
-        f"score {trial.score:.0f} of 100" if trial.score is not None else "to be scored" if trial.valid else "not valid"
-    )
-    limited = ", ".join(f"{reason} {count}" for reason, count in outcome.limited.items())
-    lines = [
-        f"attempt {number} of {trials}: {said}, {trial.seconds:.1f} s. {outcome.why}".rstrip(),
-        f"  steps changed: {limited}" if limited else "",
-        f"  {outcome.slow} of {outcome.steps} steps took longer than a control period" if outcome.slow else "",
-        f"  {report.folder}" if report.folder else "",
-    ]
-    return "\n".join(line for line in lines if line)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast rollout",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--robot", default="twin", help="twin, another arena as package.module:Class, or piper (twin)")

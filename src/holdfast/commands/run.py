@@ -21,6 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.commands.overall_progress import OverallProgress
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.progress import VARIABLE, ProgressState, progress_file, read_state
 from holdfast.recipes import RECIPES, SEEDS
@@ -88,12 +89,11 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast run",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recipe", help="name of the recipe")
     parser.add_argument("--output", type=Path, help="output folder (runs/RECIPE, or runs/RECIPE-SEED)")

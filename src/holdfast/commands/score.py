@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -104,12 +104,11 @@ def _row(agreement: Agreement) -> tuple[str, str, str]:
     return str(agreement.count), f"{100 * (agreement.observed or 0):.0f} %", kappa
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast score",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("runs", type=Path, metavar="RUN", nargs="+", help="a run's folder")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outside import read_text
 
@@ -38,11 +39,10 @@ in Python, on the robot's side:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast serve`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast serve",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="a folder of `holdfast bundle`")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
@@ -64,6 +64,7 @@ def main(argv: list[str]) -> int:
         raise HoldfastError(f"--port must be from 0 to {2**16 - 1}, got {args.port}.")
     if args.rows is not None and args.rows < 1:
         raise HoldfastError(f"--rows must be at least 1, got {args.rows}.")
+    check_device(args.device)
     token = _token(args.token_file)
 
     from holdfast.serve.bundle import load

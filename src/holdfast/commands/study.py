@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.commands.flags import parse
+from holdfast.commands.parser import Parser
 from holdfast.commands.study_evidence import (
     check_settled,
     find_study,
@@ -32,6 +33,7 @@ from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
 from holdfast.core.progress import ProgressState, progress_file, read_state
+from holdfast.core.tables import without_empty_columns
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
@@ -99,12 +101,11 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
         _run(study, folder, plan, args, console)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="holdfast study",
         description=_HELP.format(names=", ".join(shipped())),
         epilog=_EXAMPLES.format(suffix=SUFFIX),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=("plan", "run", "status", "report", "pack", "merge"))
     parser.add_argument(
@@ -125,7 +126,7 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
         shared = str(planned.shared) if planned.shared else ""
         cells = str(len(planned.stages)), shared, f"{planned.steps:,}", f"{planned.trials:,}"
         table.add_row(planned.run.name, *cells)
-    console.print(table)
+    console.print(without_empty_columns(table))
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
     steps, trials = sum(planned.steps for planned in plan), sum(planned.trials for planned in plan)
     console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
 from holdfast import catalog
+from holdfast.commands.dry_run import dry_run
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.json_records import to_json
-from holdfast.core.records import Stream
-from holdfast.data.cache.listing import say_size
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
+from holdfast.train.early_checks import check_early
 
 _FIRST_SPEAKS = 10.0  # seconds
 
 EPILOG = """\
 examples:
   holdfast train --stream=kitchen.toml                              the paper's recipe with the policy nano
+  holdfast train --stream=kitchen.toml --preset=cpu                 small enough for two cores; --preset=gpu for one GPU
   holdfast train --stream=kitchen.toml --dry-run                    what it would do, how long, how much disk
   holdfast train --stream=single_arm --data_root=data --method=sequential
   holdfast train --stream=kitchen.toml --policy.type=act --policy.chunk_size=20
@@ -80,51 +77,13 @@ def run(argv: list[str], ranks: Ranks) -> int:
     for name in config.task_steps:
         if name not in stream.names:
             raise unknown("task in --task_steps", name, stream.names)
-    plan = plans.make_plan(config, stream, look=config.dry_run, ranks=ranks.count)
+    check_early(config, stream)
     console = Console(quiet=not ranks.first)
     if config.dry_run:
-        return dry_run(config, stream, plan, console) if ranks.first else 0
-    for entry in plans.needed(config, stream):
-        # Only stat: report a missing folder now, but open no later task's file before its stage.
-        if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
-            raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
-    console.print(plans.table(plan))
+        return dry_run(config, stream, argv, console, ranks.count) if ranks.first else 0
+    console.print(plans.table(plans.make_plan(config, stream, look=False, ranks=ranks.count)))
     from holdfast.train.engine import train
 
     folder = train(config, stream, console, ranks)
     console.print(f"[green]Finished.[/green] A policy per stage is in {folder}/stages/*/checkpoint/policy.")
     return 0
-
-
-def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, console: Console) -> int:
-    """Print the plan, with time and disk measured on the first task whose data is present.
-
-    One rank's share of a step is timed, on this process's device, without communication between ranks.
-    """
-    measured = None
-    present = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
-    if present:
-        from holdfast.train.estimate import estimate
-
-        parts = (config.optim.accumulate or 1) // plan.ranks
-        one_rank = replace(config, batch_size=plan.samples_per_rank, optim=replace(config.optim, accumulate=parts))
-        measured = estimate(one_rank, stream, present[0])
-    if config.json:
-        print(json.dumps({**to_json(plan), "estimate": to_json(measured)}, indent=1))
-        return 0
-    console.print(plans.table(plan))
-    for note in plan.notes:
-        console.print(f"note: {note}")
-    if measured:
-        console.print(
-            f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: "
-            f"{measured.seconds_per_step:.3f} s a step, about {measured.hours:.2f} h in all, "
-            f"{measured.disk_bytes / 2**20:.0f} MiB of checkpoints. Frame cache in {config.cache.folder}: at most "
-            f"{say_size(measured.cache_bytes)} for the datasets that are present."
-        )
-    return 0
-
-
-def looks_like_hub_id(dataset: str) -> bool:
-    """Whether a dataset's name can be a hub id."""
-    return dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))

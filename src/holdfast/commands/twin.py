@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast import arenas
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import working
 
@@ -39,11 +40,10 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast twin`."""
     twin = arenas.load("twin")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast twin",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="score|sheet|docs")
     scoring = actions.add_parser("score", help="scores over many seeds")

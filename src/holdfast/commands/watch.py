@@ -12,8 +12,11 @@ from rich.console import Console
 
 from holdfast import arenas
 from holdfast.commands.flags import ARENA
+from holdfast.commands.parser import Parser
+from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import working
+from holdfast.policies.saved_folder import policy_folder
 
 if TYPE_CHECKING:
     from holdfast.arenas.arena import ActingPolicy
@@ -36,11 +39,10 @@ examples:
 
 def main(argv: list[str]) -> int:
     """Run `holdfast watch`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="holdfast watch",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--as", dest="script", default="expert", help="a scripted policy (expert)")
@@ -71,6 +73,9 @@ def _check(args: argparse.Namespace) -> None:
     arena = arenas.load(args.arena)
     if bool(args.task) == bool(args.dataset):
         raise HoldfastError("Say what to watch: --task NAME, or --dataset FOLDER, which names its task.")
+    check_device(args.device)
+    if args.policy:
+        policy_folder(args.policy)
     if args.task:
         arena.task(args.task)
         args.level = arena.level(args.level)

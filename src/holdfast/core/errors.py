@@ -21,12 +21,17 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def unknown(kind: str, value: object, valid: Iterable[object]) -> HoldfastError:
-    """Build the error for a name that is not one of `valid`, with the closest one as a suggestion."""
+def unknown(kind: str, value: object, valid: Iterable[object], meant: str | None = None) -> HoldfastError:
+    """Build the error for a name that is not one of `valid`, with the closest one, or the one `meant`, suggested."""
     names = [str(v) for v in valid]
-    close = get_close_matches(str(value), names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = f" Did you mean {meant!r}?" if meant else did_you_mean(value, names)
     return HoldfastError(f"Unknown {kind} {str(value)!r}.{hint} Valid: {', '.join(names) or 'none'}.")
+
+
+def did_you_mean(value: object, names: Iterable[str], prefix: str = "") -> str:
+    """The closest of some names as a question after a space, each with a prefix; nothing if none is close."""
+    close = get_close_matches(str(value), list(names), n=1)
+    return f" Did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def require(ok: bool, flag: str, value: object, wanted: str) -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, did_you_mean
 
 LONGEST_FILE = 255  # bytes of a file's name, on the usual file systems
 # From names we make longer ones: `.writing-RUN-12`, `.TASK-1000000.mp4`, `.TASK.recording`.
@@ -41,6 +41,18 @@ def check_path(path: str | Path, what: str, longest: int = LONGEST_NAME) -> None
     size = len(os.fsencode(os.path.abspath(path)))
     if size > LONGEST_PATH:
         raise HoldfastError(f"{what} is too long: {str(path)[:40]!r}... has {size} bytes. Use at most {LONGEST_PATH}.")
+
+
+def near_path(path: str | Path) -> str:
+    """A question after a space that names what is there instead of a missing path; nothing if no name is close."""
+    place = Path(path).expanduser()
+    while not place.parent.exists():
+        place = place.parent
+    try:
+        names = [entry.name for entry in place.parent.iterdir() if not entry.name.startswith(".")]
+    except OSError:
+        return ""
+    return did_you_mean(place.name, names, "" if place.parent == Path() else f"{place.parent}/")
 
 
 def without_folders(value: Any) -> Any:

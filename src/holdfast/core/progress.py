@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -102,13 +103,23 @@ def progress_bar(console: Console, part: tuple[float, float] | None = None) -> B
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A spinner with the time gone, on a terminal only, for work of which nobody can say how much is left."""
-    console = Console(stderr=True)
+def working(text: str, console: Console | None = None) -> Iterator[Callable[[str], None]]:
+    """A spinner with the time gone, for work of unknown length; what is yielded changes its text.
+
+    Without a terminal it prints nothing, or each new text as a line if a console is given.
+    """
+    shown = console or Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        progress.add_task(text, total=None)
-        yield
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+
+        def say(text: str) -> None:
+            progress.update(task, description=escape(text))
+            if console is not None and not console.is_terminal:
+                console.print(f"{text} ...", markup=False, soft_wrap=True)
+
+        say(text)
+        yield say
 
 
 def progress_file(log: Path) -> Path:

@@ -88,6 +88,11 @@ class Method:
             and all(getattr(kind, h) is getattr(Method, h) for h in ("begin", "extra_loss", "replayed_rows"))
         )
 
+    @property
+    def costs_more_later(self) -> bool:
+        """Whether steps of later stages may take longer than the first stage's: a term of the loss, two gradients."""
+        return self.combines or type(self).extra_loss is not Method.extra_loss
+
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The stages of a stream: here one per visit of a task, each from the weights before.
 

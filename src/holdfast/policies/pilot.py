@@ -24,7 +24,7 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
-from holdfast.policies.saved_folder import CONFIG, load_pipelines
+from holdfast.policies.saved_folder import load_pipelines, policy_folder
 
 
 class Pilot:
@@ -50,12 +50,7 @@ class Pilot:
         """
         self._rows = rows
         statistics = folder / "normalization.json"
-        self._folder = folder / "policy" if statistics.exists() else folder
-        if not (self._folder / CONFIG).exists():
-            raise HoldfastError(
-                f"{folder} holds no policy. Give a stage's checkpoint, like runs/NAME/stages/01-TASK/checkpoint, or "
-                "the folder of a LeRobot policy with its config.json."
-            )
+        self._folder = policy_folder(folder)
         self._adapter = adapters.load(self._folder, tuple(names), device)
         self._config, self._policy = self._adapter.config, self._adapter.policy
         self._together = hasattr(self._policy, "noise_shape")

@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import near_path
 from holdfast.data.lerobot.header import check_picture
 
 CONFIG = "config.json"
@@ -62,6 +63,18 @@ _LEROBOTS = (
     "nvidia/Cosmos-Reason2-2B",
     "nvidia/GR00T-N1.7-3B",
 )
+
+
+def policy_folder(folder: Path) -> Path:
+    """Where the policy of a stage's checkpoint is, or of a plain folder of a LeRobot policy; an error if none is."""
+    found = folder / "policy" if (folder / "normalization.json").exists() else folder
+    if not (found / CONFIG).exists():
+        near = "" if folder.exists() else near_path(folder)
+        raise HoldfastError(
+            f"{folder} holds no policy.{near} Give a stage's checkpoint, like runs/NAME/stages/01-TASK/checkpoint, or "
+            f"the folder of a LeRobot policy with its {CONFIG}."
+        )
+    return found
 
 
 def check_folder(folder: Path) -> None:

@@ -14,12 +14,13 @@ from typing import cast
 from holdfast import catalog
 from holdfast.norm.config import NormConfig
 from holdfast.norm.strategies import StrategyName
-from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.recipes.recipe import Parts, Recipe
 from holdfast.replay.config import ReplayConfig
-from holdfast.train.config import OptimConfig, TrainConfig
+from holdfast.train.config import TrainConfig
+from holdfast.train.presets import preset
 
 METHODS = ("finetune", "joint", "sequential", "er")
+PRESET = "paper"
 STREAMS = ("single_arm", "bimanual")  # of one kind of task
 PUBLISHED = catalog.paper()
 SEED = PUBLISHED["hyperparameters"].seed
@@ -49,34 +50,12 @@ def paper(output: Path, seed: int) -> Recipe:
         for stream in sweeps.streams
         for frequency in sweeps.frequencies
     )
-    return Recipe(name="paper", tasks=(), data=Path("data"), parts=parts, fills_gpu=True)
+    return Recipe(name="paper", tasks=(), data=Path("data"), preset=PRESET, parts=parts, fills_gpu=True)
 
 
 def _config(output: Path, seed: int, stream: str, method: str) -> TrainConfig:
-    shared = PUBLISHED["hyperparameters"]
     return TrainConfig(
-        stream=stream,
-        method=method,
-        output=str(output / f"{stream}-{method}"),
-        policy=PolicyChoice(
-            type="pi05_fast",
-            path="lerobot/pi05_base",
-            options={
-                "chunk_size": str(shared.chunk_size),
-                "n_action_steps": str(shared.chunk_size),
-                "use_relative_actions": "true",
-                "state_in_prompt": "false",
-            },
-        ),
-        steps=shared.steps_per_task,
-        batch_size=shared.batch_size,
-        seed=seed,
-        replay=ReplayConfig(
-            ratio=shared.replay_ratio, frequency=shared.replay_frequency, share="frames", coin="released"
-        ),
-        norm=NormConfig(widen="idle"),
-        optim=OptimConfig(lr=shared.learning_rate, warmup=shared.warmup_steps, ema=shared.ema_decay, ema_warmup=False),
-        augment=AugmentConfig(shift=0, brightness=0.3, contrast=0.4, saturation=0.5, crop=0.05, rotation=5),
+        stream=stream, method=method, output=str(output / f"{stream}-{method}"), seed=seed, **preset(PRESET)
     )
 
 

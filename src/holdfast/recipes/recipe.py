@@ -6,14 +6,14 @@ the commands they can run themselves; each command skips what is already done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from holdfast import catalog
 from holdfast.core.errors import unknown
 from holdfast.train.config import TrainConfig
+from holdfast.train.config_flags import flags
 from holdfast.train.plan import stages_of
 
 type Command = tuple[str, ...]
@@ -52,6 +52,7 @@ class Recipe:
     tasks: tuple[str, ...]
     data: Path
     parts: Parts
+    preset: str = ""  # that all trainings are based on
     record: Record | None = None
     evaluate: Evaluate | None = None
     fills_gpu: bool = False
@@ -91,7 +92,7 @@ class Recipe:
         return phases
 
     def _training(self, config: TrainConfig, cores: int) -> Chain:
-        training: Command = ("train", *flags(config))
+        training: Command = ("train", *flags(config, self.preset))
         longest = max(self.train, key=steps_of)
         if self.evaluate and config.device == "cpu" and config is not longest:
             processes = str(max(1, cores // len(self.train)))
@@ -118,30 +119,3 @@ class Recipe:
 def steps_of(config: TrainConfig) -> int:
     """Steps of a training in all."""
     return sum(stage.steps for stage in stages_of(config, catalog.load_stream(config.stream, config.data_root)))
-
-
-def flags(config: TrainConfig) -> tuple[str, ...]:
-    """The flags of `holdfast train` that produce a config; defaults are left out."""
-    return (f"--stream={config.stream}", *_flags(config, TrainConfig(stream=config.stream), ""))
-
-
-def _flags(config: Any, default: Any, prefix: str) -> Iterator[str]:
-    for item in fields(config):
-        value, usual = getattr(config, item.name), getattr(default, item.name)
-        if is_dataclass(value):
-            yield from _flags(value, usual, f"{prefix}{item.name}.")
-        elif item.name == "options":  # of a policy: separate flags
-            yield from (f"--{prefix}{name}={option}" for name, option in value.items())
-        elif item.name == "method_options":
-            yield from (f"--method.{name}={flag_text(option)}" for name, option in value.items())
-        elif value != usual:
-            yield f"--{prefix}{item.name}={flag_text(value)}"
-
-
-def flag_text(value: Any) -> str:
-    """A flag's value as the command line takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {part}" for name, part in value.items()) + "}"
-    return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)

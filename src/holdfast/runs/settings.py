@@ -13,6 +13,7 @@ import yaml
 from holdfast.catalog.reader import build
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
+from holdfast.core.names import near_path
 from holdfast.core.outside import read_yaml
 from holdfast.core.records import Task
 
@@ -52,8 +53,9 @@ class RunSettings:
 def read_settings(file: Path) -> RunSettings:
     """Read a run's settings."""
     if not file.exists():
+        near = "" if file.parent.exists() else near_path(file.parent)
         raise HoldfastError(
-            f"{file.parent} is not a run: it has no {file.name}. Give the folder that `holdfast train` wrote."
+            f"{file.parent} is not a run: it has no {file.name}.{near} Give the folder that `holdfast train` wrote."
         )
     content = read_yaml(file)
     parts = (content.get("config"), content.get("tasks")) if isinstance(content, dict) else ()

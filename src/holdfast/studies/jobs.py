@@ -9,9 +9,9 @@ from typing import Literal
 from holdfast import catalog
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stream
-from holdfast.recipes.recipe import flag_text
 from holdfast.runs.paths import RunPaths
 from holdfast.studies.study import Study, StudyRun
+from holdfast.train.config_flags import flag_text
 
 type Command = tuple[str, ...]
 Kind = Literal["record", "train", "evaluate", "report"]

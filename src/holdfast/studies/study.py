@@ -49,7 +49,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json
 from holdfast.core.names import LONGEST_FILE, check_length, check_name, without_folders
 from holdfast.evaluate.cells import CELLS
-from holdfast.recipes.recipe import flag_text
+from holdfast.train.config_flags import flag_text
 
 # A flag of `holdfast train` whose value needs no name in a label.
 _PLAIN = ("stream", "method")

@@ -10,6 +10,7 @@ from rich.table import Table
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage, Stream, StreamTask
+from holdfast.core.tables import without_empty_columns
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import replay_rows, replay_steps, shares
 from holdfast.runs.paths import RunPaths
@@ -65,10 +66,14 @@ def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
     """Tasks whose datasets a run still reads: those to be learned, and those replayed from their datasets."""
     if config.make_method().replays and config.replay.store == "reference":
         return list(stream.distinct)
-    files = RunPaths(Path(config.folder))
-    ahead = [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
-    positions = {stream.names[position]: position for stage in ahead for position in stage.learns}
+    positions = {stream.names[position]: position for stage in ahead(config, stream) for position in stage.learns}
     return [stream.tasks[position] for position in positions.values()]
+
+
+def ahead(config: TrainConfig, stream: Stream) -> list[Stage]:
+    """The stages that a run has not finished yet."""
+    files = RunPaths(Path(config.folder))
+    return [stage for stage in stages_of(config, stream) if not files.stage(stage).checkpoint.folder.is_dir()]
 
 
 def make_plan(config: TrainConfig, stream: Stream, *, look: bool, ranks: int = 1) -> TrainingPlan:
@@ -189,4 +194,4 @@ def table(plan: TrainingPlan) -> Table:
     shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
     out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"
     out.caption_justify = "left"
-    return out
+    return without_empty_columns(out)

@@ -10,10 +10,21 @@ on edges by up to 176.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from weakref import WeakSet
 
 import mujoco
 import numpy as np
+
+_open: WeakSet[Views] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Free what is still open before Python falls apart: later, OSMesa complains about every one."""
+    for views in list(_open):
+        views.close()
 
 
 class Views(mujoco.Renderer):
@@ -33,6 +44,7 @@ class Views(mujoco.Renderer):
         buffer.offheight, buffer.offwidth = max(buffer.offheight, rows), max(buffer.offwidth, width)
         super().__init__(model, rows, width)
         self._cameras, self._image_height = tuple(cameras), height
+        _open.add(self)
 
     def draw(self, data: mujoco.MjData, cameras: Sequence[str]) -> list[np.ndarray]:
         """Images of some of the cameras, each height x width x 3 bytes."""

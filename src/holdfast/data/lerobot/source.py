@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.hub import check_on_hub, looks_like_hub_id
+from holdfast.core.names import near_path
 from holdfast.data.lerobot import tables
 from holdfast.data.lerobot.fingerprint import FileHash, fingerprint, hash_files, partial_fingerprint
 from holdfast.data.lerobot.folder import (
@@ -245,11 +247,12 @@ def _resolve(dataset: str) -> Path:
     root = Path(dataset)
     if root.is_dir():
         return root
-    looks_like_hub = dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))
-    if not looks_like_hub:
+    if not looks_like_hub_id(dataset):
         raise HoldfastError(
-            f"Dataset folder {dataset} does not exist. Give a LeRobot v3 folder or a hub id `user/name`."
+            f"Dataset folder {dataset} does not exist.{near_path(root)} Give a LeRobot v3 folder or a hub id like "
+            "user/name."
         )
+    check_on_hub(dataset, "dataset", near_path(root))
     try:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from holdfast.recipes.recipe import flag_text
+from holdfast.train.config_flags import flag_text
 
 # Flags with a word of their own; other flags go by the last part of their name.
 WORDS = {

@@ -1,0 +1,67 @@
+"""What can be found wrong in seconds, before LeRobot is imported and a policy is built."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from holdfast.core.device_name import check_device
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.hub import check_on_hub, looks_like_hub_id
+from holdfast.core.names import near_path
+from holdfast.core.records import Stream, StreamTask
+from holdfast.data.lerobot.folder import read_info
+from holdfast.policies.config import SHIPPED, resolve
+from holdfast.policies.known_types import check_policy
+from holdfast.train.config import LogConfig, TrainConfig
+from holdfast.train.plan import ahead, needed
+
+
+def check_early(config: TrainConfig, stream: Stream) -> None:
+    """Refuse settings that cannot work, and datasets that are not there.
+
+    Of datasets that later stages learn, only the place is looked at: none of their files is opened before its stage.
+    With `dry_run` datasets may be absent, and those that are there are all looked into.
+    """
+    check_device(config.device)
+    check_loggers(config.log)
+    stages = ahead(config, stream)
+    if any(stage.start == "base" for stage in stages):
+        check_policy(config.policy)
+        if config.norm.stats and not os.path.exists(resolve(config.norm.stats)):
+            raise HoldfastError(
+                f"{unknown('--norm.stats', config.norm.stats, SHIPPED)}{near_path(config.norm.stats)} Or give a "
+                "norm_stats.json, or a folder that holds one."
+            )
+    entries = needed(config, stream)
+    if not config.dry_run:
+        for entry in entries:
+            _check_place(entry, Path(config.stream).parent)
+        entries = [stream.tasks[position] for stage in stages[:1] for position in stage.learns]
+    for entry in entries:
+        if Path(entry.dataset).is_dir():
+            read_info(Path(entry.dataset))
+
+
+def check_loggers(log: LogConfig) -> None:
+    """Refuse a logger that is not installed."""
+    for name, asked, title in (
+        ("tensorboard", log.tensorboard, "TensorBoard"),
+        ("wandb", log.wandb, "Weights & Biases"),
+    ):
+        if asked and find_spec(name) is None:
+            raise HoldfastError(f"--log.{name} needs {title}: uv pip install 'holdfast[{name}]'.")
+
+
+def _check_place(entry: StreamTask, beside: Path) -> None:
+    """Refuse a dataset that is neither a folder nor on the hub; one beside the stream's file may have been meant."""
+    if Path(entry.dataset).exists():
+        return
+    hint = near_path(entry.dataset) or near_path(beside / entry.dataset)
+    if not looks_like_hub_id(entry.dataset):
+        raise HoldfastError(
+            f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.{hint} Give a LeRobot v3 folder or a "
+            "hub id like user/name; `holdfast record` makes datasets of the twin's tasks."
+        )
+    check_on_hub(entry.dataset, "dataset", hint)
