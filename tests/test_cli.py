@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from holdfast.cli import COMMANDS, entry, main, set_up_torch
+from holdfast.cli import COMMANDS, entry, main
+from holdfast.core.torch_environment import set_up_torch
 
 
 def test_help_names_every_command(capsys):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from holdfast.commands.metrics import print_metrics
-from holdfast.core.errors import HoldfastError
-from holdfast.core.progress import progress_bar
 from holdfast.core.records import Matrix
 from holdfast.metrics import summarize
 
 if TYPE_CHECKING:
-    from holdfast.evaluate.engine import Choice, Evaluation
     from holdfast.runs.run import Run
 
 _HELP = """\
@@ -47,31 +43,18 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
-    from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, untried
+    from holdfast.api.evaluate import evaluate
+    from holdfast.evaluate.engine import matrix
     from holdfast.runs.run import read_run
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
-    runs = [read_run(folder) for folder in args.runs]
-    if len({run.path.resolve() for run in runs}) < len(runs):
-        raise HoldfastError(f"A run is given twice: {', '.join(map(str, args.runs))}. Name each once.")
     baseline = read_run(args.baseline) if args.baseline else None
-    own = ("runs", "baseline", "heldout", "device")
-    choice = Choice(**{k: v for k, v in vars(args).items() if k not in own}, device=_device(args.device))
+    evaluate(*args.runs, **{k: v for k, v in vars(args).items() if k not in ("runs", "baseline")}, console=console)
+    runs, found = [read_run(folder) for folder in args.runs], []
     for run in runs:
-        if len(run.stages) < run.planned:
-            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
-        if choice.trials and not choice.tasks and (missing := untried(run, choice)):
-            console.print(f"Left out: {', '.join(missing)}. The arena {choice.arena!r} does not have them.")
-        if args.heldout:
-            _heldout(run, args.heldout, choice, console)
-    with ExitStack() as files:
-        evaluations = []
-        for run in runs:
-            trials = files.enter_context(Trials(run.trials))
-            evaluations.append(Evaluation(run, plan(run, choice, trials), trials))
-        _measure(evaluations, choice, console)
-        found = [matrix(of.run, of.trials, baseline) for of in evaluations]
+        with Trials(run.trials) as trials:
+            found.append(matrix(run, trials, baseline))
     for run, scores in zip(runs, found, strict=True):
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
@@ -93,45 +76,6 @@ def show(run: Run, matrix: Matrix, console: Console) -> None:
     if average.value is not None:
         interval = "" if average.low is None else f" [{average.low:.1f}, {average.high:.1f}]"
         console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
-
-
-def _measure(evaluations: list[Evaluation], choice: Choice, console: Console) -> None:
-    from holdfast.evaluate.engine import measure
-
-    for of in evaluations:
-        left = sum(cell.remaining for cell in of.cells)
-        if of.cells:
-            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
-    cells = [cell for of in evaluations for cell in of.cells]
-    if not cells:
-        return
-    with progress_bar(console) as progress:
-        bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
-        for done, (of, cell) in enumerate(measure(evaluations, choice), 1):
-            mean = sum(cell.scores) / len(cell.scores)
-            said = f"{cell.task} after stage {cell.stage.number}: {mean:.1f} over {len(cell.scores)} trials"
-            said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
-            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells), note=said)
-            if cell.settled:
-                progress.console.print(said)
-
-
-def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
-    from holdfast.evaluate.heldout import write_heldout
-
-    with progress_bar(console) as progress:
-        bar = progress.add_task("held-out episodes", total=None, note="")
-        for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
-            progress.update(bar, completed=done, total=total, note=note)
-    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
-
-
-def _device(asked: str) -> str:
-    if asked == "cpu":  # do not import torch, which takes seconds
-        return asked
-    from holdfast.policies.device import choose_device
-
-    return choose_device(asked)
 
 
 def _parser() -> argparse.ArgumentParser:

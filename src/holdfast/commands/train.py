@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from holdfast import catalog
+from holdfast.api.train import settle, train
 from holdfast.commands.flags import parse
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stream
 from holdfast.data.cache.listing import say_size
@@ -66,35 +66,20 @@ def main(argv: list[str]) -> int:
 def run(argv: list[str], ranks: Ranks) -> int:
     """Parse, plan, train; only the first of several ranks prints."""
     config = parse(TrainConfig, "train", argv, EPILOG)
-    from holdfast.train.distributed.micro_batches import deal
-
-    config = deal(config, ranks.count)
-    stream = catalog.load_stream(config.stream, config.data_root).only(config.tasks)
-    for name in config.task_steps:
-        if name not in stream.names:
-            raise unknown("task in --task_steps", name, stream.names)
-    plan = plans.make_plan(config, stream, look=config.dry_run, ranks=ranks.count)
     console = Console(quiet=not ranks.first)
     if config.dry_run:
-        return dry_run(config, stream, plan, console) if ranks.first else 0
-    for entry in plans.needed(config, stream):
-        # Only stat: report a missing folder now, but open no later task's file before its stage.
-        if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
-            raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
-    console.print(plans.table(plan))
-    from holdfast.train.engine import train
-
-    folder = train(config, stream, console, ranks)
-    console.print(f"[green]Finished.[/green] A policy per stage is in {folder}/stages/*/checkpoint/policy.")
+        return dry_run(*settle(config, ranks), console, ranks) if ranks.first else 0
+    done = train(config, console=console)
+    console.print(f"[green]Finished.[/green] A policy per stage is in {done.path}/stages/*/checkpoint/policy.")
     return 0
 
 
-def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, console: Console) -> int:
+def dry_run(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks) -> int:
     """Print the plan, with time and disk measured on the first task whose data is present.
 
     One rank's share of a step is timed, on this process's device, without communication between ranks.
     """
-    measured = None
+    plan, measured = plans.make_plan(config, stream, look=True, ranks=ranks.count), None
     present = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
     if present:
         from holdfast.train.estimate import estimate
@@ -116,8 +101,3 @@ def dry_run(config: TrainConfig, stream: Stream, plan: plans.TrainingPlan, conso
             f"{say_size(measured.cache_bytes)} for the datasets that are present."
         )
     return 0
-
-
-def looks_like_hub_id(dataset: str) -> bool:
-    """Whether a dataset's name can be a hub id."""
-    return dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))

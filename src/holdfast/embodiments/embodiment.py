@@ -92,6 +92,13 @@ class Embodiment:
         """
         return np.where(self.active(arms), actions, np.where(self.delta, np.zeros((), pose.dtype), pose))
 
+    def hold_idle(
+        self, actions: np.ndarray, state: np.ndarray, names: Sequence[str], arms: Iterable[str]
+    ) -> np.ndarray:
+        """The same, with the pose of a state with these names; where it measures nothing, the action stays."""
+        pose = self.pose(state, names)
+        return np.where(np.isnan(pose) & ~self.delta, actions, self.hold(actions, pose, arms))
+
     def state_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limit of every dimension."""
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])

@@ -19,7 +19,7 @@ from holdfast.methods.l2 import L2
 from holdfast.methods.lwf import Lwf
 from holdfast.methods.merge import Merge
 from holdfast.methods.method import Method
-from holdfast.methods.own import is_own, load_own
+from holdfast.methods.own import is_own, load_own, name_own
 from holdfast.methods.sequential import Sequential
 
 METHODS: dict[str, type[Method]] = {
@@ -44,6 +44,12 @@ def method_class(name: str) -> type[Method]:
     if name not in METHODS:
         raise HoldfastError(f"{unknown('--method', name, METHODS)} For one of your own give file.py:Class.")
     return METHODS[name]
+
+
+def name_of(kind: type[Method]) -> str:
+    """The name of a method's class, by which `method_class` finds it again."""
+    ours = {method: name for name, method in METHODS.items()}
+    return ours[kind] if kind in ours else name_own(kind)
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> Method:

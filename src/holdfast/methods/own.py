@@ -16,6 +16,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.outside import LARGEST_SETTINGS, read_text
 from holdfast.methods.method import Method
 
+_given: dict[str, tuple[str, type[Method]]] = {}  # classes by name, each with the hash of its file
+
 
 def is_own(name: str) -> bool:
     """Whether a method is named by its file and class."""
@@ -32,8 +34,29 @@ def own_hash(name: str) -> str:
     return hashlib.sha256(_read(name).encode()).hexdigest()
 
 
+def name_own(kind: type[Method]) -> str:
+    """The name of a class that the user's own code has imported already; its file is not run again for it.
+
+    What is not at the top level of a file is refused: a run that is to be continued could not find it again.
+    """
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if not file or not Path(file).is_file() or "." in kind.__qualname__:
+        raise HoldfastError(
+            f"Method {kind.__qualname__} cannot be found again when the run is continued. Put the class at the top "
+            "level of a file and import it from there; in a notebook, begin its cell with %%writefile my_methods.py."
+        )
+    path = Path(file).resolve()
+    here = Path.cwd().resolve()
+    name = f"{path.relative_to(here) if path.is_relative_to(here) else path}:{kind.__name__}"
+    _given[name] = own_hash(name), kind
+    return name
+
+
 def load_own(name: str) -> type[Method]:
     """The class; its file is run once per process, and again if it has changed."""
+    given = _given.get(name)
+    if given and given[0] == own_hash(name):
+        return given[1]
     module = _run(name.rpartition(":")[0], _read(name))
     kind = own_label(name)
     found = getattr(module, kind, None)

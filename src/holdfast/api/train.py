@@ -1,0 +1,72 @@
+"""`holdfast.train`: what `holdfast train` does with its settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast import catalog
+from holdfast.api.trained import TrainedRun, load
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.json_records import to_json
+from holdfast.core.records import Stream
+from holdfast.core.torch_environment import set_up_torch
+from holdfast.methods import name_of
+from holdfast.methods.method import Method
+from holdfast.train import plan as plans
+from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.micro_batches import deal
+from holdfast.train.distributed.ranks import Ranks
+
+
+def train(config: TrainConfig, *, method: Method | None = None, console: Console | None = None) -> TrainedRun:
+    """Train a policy on a stream of tasks, one stage after another, and return the run.
+
+    A run that was stopped continues where it was, and ends with the same weights. One that is finished is returned as
+    it is. In a program that torchrun starts, every rank calls this function.
+
+    Args:
+        config: The settings; its fields are the flags of `holdfast train`.
+        method: A method of your own with its options, instead of `config.method`. Its class must stand in a file, at
+            the top level: the run stores the file's hash, and is only continued with the same file.
+        console: Where the plan and the progress are printed; `Console(quiet=True)` prints nothing.
+    """
+    if config.dry_run:
+        raise HoldfastError("With dry_run nothing is trained. Leave it out, or run: holdfast train --dry-run")
+    ranks = Ranks.from_environment()
+    console = console or Console(quiet=not ranks.first)
+    config, stream = settle(config if method is None else with_method(config, method), ranks)
+    for entry in plans.needed(config, stream):
+        # Only stat: report a missing folder now, but open no later task's file before its stage.
+        if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):
+            raise HoldfastError(f"Dataset {entry.dataset} of task {entry.task.name!r} does not exist.")
+    console.print(plans.table(plans.make_plan(config, stream, look=False, ranks=ranks.count)))
+    set_up_torch()
+    from holdfast.train.engine import train as train_stages
+
+    return load(train_stages(config, stream, console, ranks))
+
+
+def settle(config: TrainConfig, ranks: Ranks) -> tuple[TrainConfig, Stream]:
+    """The settings with what the ranks decide, and the stream that they name."""
+    config = deal(config, ranks.count)
+    stream = catalog.load_stream(config.stream, config.data_root).only(config.tasks)
+    for name in config.task_steps:
+        if name not in stream.names:
+            raise unknown("task in --task_steps", name, stream.names)
+    return config, stream
+
+
+def with_method(config: TrainConfig, method: Method) -> TrainConfig:
+    """The settings with a method that is given as an object."""
+    changed = replace(config, method=name_of(type(method)), method_options=to_json(method))
+    if changed.make_method() != method:
+        raise HoldfastError(f"The options of {method} cannot be stored: use numbers, text, lists and tables of them.")
+    return changed
+
+
+def looks_like_hub_id(dataset: str) -> bool:
+    """Whether a dataset's name can be a hub id."""
+    return dataset.count("/") == 1 and not dataset.startswith((".", "/", "~"))
