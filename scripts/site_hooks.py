@@ -42,7 +42,8 @@ def notebook_page(path: Path) -> str:
         for text in ["".join(cell["source"])]
     ]
     title, _, rest = parts[0].partition("\n")
-    return "\n\n".join([title, f'This page is a <a href="{path.name}" download>notebook</a> to run in Jupyter.', rest, *parts[1:]])
+    origin = f'This page is a <a href="{path.name}" download>notebook</a> to run in Jupyter.'
+    return "\n\n".join([title, origin, rest, *parts[1:]])
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

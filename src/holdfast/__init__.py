@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.policies.config import AugmentConfig as AugmentConfig
     from holdfast.policies.config import PolicyChoice as PolicyChoice
     from holdfast.replay.config import ReplayConfig as ReplayConfig
+    from holdfast.replay.selection import Selection as Selection
     from holdfast.train.config import CheckpointConfig as CheckpointConfig
     from holdfast.train.config import LogConfig as LogConfig
     from holdfast.train.config import OptimConfig as OptimConfig
@@ -51,6 +52,7 @@ _MODULES = {
     "LogConfig": "holdfast.train.config",
     "Observation": "holdfast.core.observation",
     "Method": "holdfast.methods.method",
+    "Selection": "holdfast.replay.selection",
     "Arena": "holdfast.arenas.arena",
     "HoldfastError": "holdfast.core.errors",
 }

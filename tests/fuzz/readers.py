@@ -128,7 +128,7 @@ def stored_robot(file: Path) -> object:
 
 
 def own_method(file: Path) -> object:
-    from holdfast.runs.method_file import arrangement_of
+    from holdfast.runs.own_files import arrangement_of
     from holdfast.runs.paths import RunPaths
 
     return arrangement_of(RunPaths(file.parent), "my_methods.py:Mine")

@@ -78,11 +78,11 @@ def test_a_class_that_no_file_holds_is_refused(monkeypatch):
     class Inner(Method):
         pass
 
-    with pytest.raises(HoldfastError, match=r"Inner cannot be found again .*%%writefile my_methods\.py"):
+    with pytest.raises(HoldfastError, match=r"Inner could not be found again .*%%writefile my_code\.py"):
         with_method(settings(), Inner())
     typed = type("Typed", (Method,), {"__module__": "__main__"})  # as in a notebook
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
-    with pytest.raises(HoldfastError, match="Typed cannot be found again"):
+    with pytest.raises(HoldfastError, match="Typed could not be found again"):
         with_method(settings(), typed())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,20 @@ from holdfast.core.records import Stream
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.methods import name_of
 from holdfast.methods.method import Method
+from holdfast.replay.selection import Candidates, Selection, name_selection
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.micro_batches import deal
 from holdfast.train.distributed.ranks import Ranks
 
 
-def train(config: TrainConfig, *, method: Method | None = None, console: Console | None = None) -> TrainedRun:
+def train(
+    config: TrainConfig,
+    *,
+    method: Method | None = None,
+    selection: Selection | Callable[[Candidates], Sequence[int]] | None = None,
+    console: Console | None = None,
+) -> TrainedRun:
     """Train a policy on a stream of tasks, one stage after another, and return the run.
 
     A run that was stopped continues where it was, and ends with the same weights. One that is finished is returned as
@@ -29,15 +37,20 @@ def train(config: TrainConfig, *, method: Method | None = None, console: Console
 
     Args:
         config: The settings; its fields are the flags of `holdfast train`.
-        method: A method of your own with its options, instead of `config.method`. Its class must stand in a file, at
-            the top level: the run stores the file's hash, and is only continued with the same file.
+        method: A method of your own with its options, instead of `config.method`. Its class must stand at the top level
+            of a file: the run stores the file's hash, and is only continued with the same file.
+        selection: A selection of your own, instead of `config.replay.selection`; likewise from a file.
         console: Where the plan and the progress are printed; `Console(quiet=True)` prints nothing.
     """
     if config.dry_run:
         raise HoldfastError("With dry_run nothing is trained. Leave it out, or run: holdfast train --dry-run")
     ranks = Ranks.from_environment()
     console = console or Console(quiet=not ranks.first)
-    config, stream = settle(config if method is None else with_method(config, method), ranks)
+    if method is not None:
+        config = with_method(config, method)
+    if selection is not None:
+        config = replace(config, replay=replace(config.replay, selection=name_selection(selection)))
+    config, stream = settle(config, ranks)
     for entry in plans.needed(config, stream):
         # Only stat: report a missing folder now, but open no later task's file before its stage.
         if not Path(entry.dataset).exists() and not looks_like_hub_id(entry.dataset):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.data.cache.thumbnails import thumbnails
 from holdfast.replay.buffer import Buffer
-from holdfast.replay.selection import SELECTIONS, Candidates
+from holdfast.replay.selection import Candidates, find_selection
 from holdfast.train.kept_copies import copy_kept
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.setting import Setting
@@ -14,7 +14,7 @@ from holdfast.train.stage_data import StageData
 def keep_episodes(setting: Setting, data: StageData, buffer: Buffer, probe: LossProbe) -> Buffer:
     """Rank the episodes of the task just learned, and keep the best of them in the buffer."""
     config, row = setting.config, data.learning - 1
-    learned, selection = data.lessons[row], SELECTIONS[config.replay.selection]
+    learned, selection = data.lessons[row], find_selection(config.replay.selection)
     source = learned.source
     candidates = Candidates(
         learned.task.name,
