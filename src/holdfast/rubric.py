@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Reached, Task, Trial
+from holdfast.core.records import OPERATOR, Reached, Task, Trial
 
 _NO_PENALTIES: Mapping[str, int] = MappingProxyType({})
 
@@ -64,7 +64,7 @@ def score_trial(task: Task, trial: Trial) -> float:
     """Score of a recorded trial of `task`, 0 to 100, by the rule for its judge."""
     if trial.task != task.name:
         raise HoldfastError(f"A trial of task {trial.task!r} cannot be scored with the rubric of {task.name!r}.")
-    by_operator = trial.source == "operator"
+    by_operator = trial.source == OPERATOR
     return score(task, trial.milestones, trial.penalties, trial.final, by_operator=by_operator)
 
 

@@ -1,5 +1,6 @@
 """The Python API on an arena without a simulator: record, train, evaluate, look, act."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import holdfast
 from holdfast import Observation, PolicyChoice, TrainConfig
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
+from holdfast.core.records import Trial
+from holdfast.runs.trials import Trials
 
 sys.path.append(str(Path(__file__).parents[1] / "arenas"))
 from fake_arena import FakeArena
@@ -118,9 +121,20 @@ class TestARun:
         assert "0 trials to run" in said
         assert all(f"{value:.1f}" in said for value in (*last, metrics.loc[2, "as"], abs(metrics.loc[2, "fwt"])))
 
+    def test_sources_are_never_mixed(self, folder, tmp_path):
+        path = shutil.copytree(folder / "er", tmp_path / "run")
+        with Trials(path / "trials.sqlite") as file:
+            file.add(Trial("touch", 2, (), source="operator", operator="Ada", score=100.0, when=1.8e9))
+        with pytest.raises(HoldfastError, match="2 sources, which are never averaged: fake, operator"):
+            _ = holdfast.load(path).matrix
+        assert len(holdfast.load(path).trials) == 7
+        arena, people = (holdfast.load(path, source=source) for source in ("fake", "operator"))
+        assert arena.matrix.equals(holdfast.load(folder / "er").matrix)
+        assert people.matrix.loc[2, "touch"] == 100
+        assert (len(arena.trials), len(people.trials)) == (6, 1)
+
     def test_a_run_without_trials_has_empty_tables(self, folder, tmp_path):
-        path = tmp_path / "run"
-        subprocess.run(["cp", "-r", str(folder / "er"), str(path)], check=True)
+        path = shutil.copytree(folder / "er", tmp_path / "run")
         (path / "trials.sqlite").unlink()
         run = holdfast.load(path)
         assert run.trials.empty

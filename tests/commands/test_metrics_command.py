@@ -2,9 +2,11 @@ import io
 import json
 
 import pytest
+from report.synthetic import judge_by_hand, write_run
 
 from holdfast.commands.metrics import main
 from holdfast.core.errors import HoldfastError
+from holdfast.report.page import write
 
 CSV = "stage,stack_bowls,hang_cup\n1,100,\n2,70,90\nbaseline,95,80\n"
 TRIALS = {"tasks": ["a[b]", "b"], "cells": [[[100, 50]], [[50, 25], [75, 100]]]}
@@ -77,6 +79,63 @@ def test_numbers_of_ten_stages_stay_on_one_line(tmp_path, capsys):
     ]
 
 
+@pytest.fixture
+def judged(tmp_path):
+    """A run that the twin and an operator have judged, with its report."""
+    folder = write_run(tmp_path / "er", names=("stack_bowls", "hang_cup"), trials=4, heldout=False)
+    judge_by_hand(folder, {(1, 1): [50.0, 100.0], (1, 2): [25.0, 0.0], (2, 2): [75.0, 75.0]})
+    write([folder])
+    return folder
+
+
+def test_a_run_is_read_with_a_matrix_for_every_source(judged, capsys):
+    out = run(judged, capsys)
+    assert [line.split(" ─")[0] for line in out.splitlines() if "judged by" in line] == [
+        "er, judged by twin",
+        "er, judged by operator",
+    ]
+    assert ["stack_bowls", "75.0", "12.5"] in [line.split() for line in out.splitlines()]
+    twin, operator = json.loads(run(judged, capsys, "--json"))
+    assert (operator["run"], operator["source"], operator["as"], operator["bwt"]) == (
+        "er", "operator", [75.0, 43.75], [None, -62.5]
+    )  # fmt: skip
+    assert twin["source"] == "twin"
+    assert json.loads(run(judged, capsys, "--json", "--source", "operator")) == [operator]
+
+
+@pytest.mark.parametrize("flags", [["--json"], [], ["--source", "operator"]])
+def test_the_numbers_of_a_report_say_what_the_run_says(judged, capsys, flags):
+    assert run(judged / "report" / "metrics.json", capsys, *flags) == run(judged, capsys, *flags)
+
+
+def test_a_run_without_stages_has_the_mean_of_every_task(tmp_path, capsys):
+    folder = write_run(tmp_path / "joint", "joint", names=("stack_bowls", "hang_cup"), trials=4, heldout=False)
+    out = run(folder, capsys)
+    assert "of 4 trials" in out
+    assert "Stage 1" not in out
+
+
+def test_a_source_that_is_not_there_is_named(judged, tmp_path):
+    with pytest.raises(HoldfastError, match=r"'operater'.*Did you mean 'operator'"):
+        main([str(judged), "--source", "operater"])
+    (tmp_path / "scores.csv").write_text(CSV)
+    with pytest.raises(HoldfastError, match="holds scores of no source"):
+        main([str(tmp_path / "scores.csv"), "--source", "twin"])
+    with pytest.raises(HoldfastError, match="has no trials yet"):
+        main([str(write_run(tmp_path / "new", names=("stack_bowls",), evaluated=False))])
+    (tmp_path / "metrics.json").write_text('{"runs": [{"name": "er"}]}')
+    with pytest.raises(HoldfastError, match=r"metrics\.json: run 1 has no scores.*holdfast report"):
+        main([str(tmp_path / "metrics.json")])
+
+
+def test_a_report_of_endless_runs_is_refused(tmp_path):
+    scores = {"tasks": [f"t{n}" for n in range(1000)], "cells": [[50] * 1000]}
+    one = {"name": "er", "source": "twin", "continual": True, "scores": scores}
+    (tmp_path / "metrics.json").write_text(json.dumps({"runs": [one, one, one]}))
+    with pytest.raises(HoldfastError, match=r"at most 2000 tasks.*, got 3000 and 3000"):
+        main([str(tmp_path / "metrics.json")])
+
+
 def test_dash_reads_json_from_standard_input(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", stdin(json.dumps(TRIALS).encode()))
     assert json.loads(run("-", capsys, "--json"))["as"] == [75, 62.5]
@@ -121,7 +180,7 @@ def test_bad_file_is_explained(name, content, says, tmp_path):
 def test_missing_file_and_folder_are_explained(tmp_path):
     with pytest.raises(HoldfastError, match=r"no file .*none.json.*--help"):
         main([str(tmp_path / "none.json")])
-    with pytest.raises(HoldfastError, match="is a folder"):
+    with pytest.raises(HoldfastError, match="is not a run"):
         main([str(tmp_path)])
 
 

@@ -8,12 +8,14 @@ from email.utils import formatdate
 
 import pytest
 from fastapi.testclient import TestClient
-from scoring_runs import make_run, promptly
+from report.synthetic import write_video
+from scoring_runs import make_run, promptly, trials
 
 from holdfast.cli import main
 from holdfast.console.app import create_app
 from holdfast.console.server import read_token, serve
 from holdfast.core.errors import HoldfastError
+from holdfast.report.gather import gather
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
@@ -86,6 +88,53 @@ def test_a_page_never_learns_run_stage_or_weights(client, folder):
     secrets = {"secret-run", "rollouts", "stage", "checkpoint", "policy", "weights", str(folder)}
     for text in seen:
         assert not [word for word in secrets if word in text.lower()]
+
+
+def test_the_page_opens_on_videos_unless_a_robot_is_tried(client, folder):
+    def way():
+        return client.get("/api/hello").json()["way"]
+
+    assert way() == "video"
+    (folder / "live.jpg").write_bytes(b"picture")
+    assert way() == "robot"
+    os.utime(folder / "live.jpg", (1, 1))
+    assert way() == "video"
+    take(client, way="robot")
+    assert way() == "robot", "a sheet on the robot is open"
+    take(client)
+    assert way() == "video", "it was left for a video"
+
+
+def test_a_finished_evaluation_opens_on_videos_which_ask_for_a_second_opinion(tmp_path):
+    folder = make_run(tmp_path / "er", evaluated=True, trials=2, video=write_video)
+    before = trials(folder)
+    with TestClient(create_app([read_run(folder)], target=20), base_url=HERE) as client:
+        assert client.get("/api/hello").json()["way"] == "video"
+        attempt = take(client)
+        assert attempt["second"]
+        send(client, attempt["ticket"], "milestone", {"name": attempt["milestones"][0]["name"], "on": True})
+        assert send(client, attempt["ticket"], "submit").status_code == 200
+        assert not take(client, way="robot")["second"]
+    assert trials(folder) == before, "a second opinion is no trial"
+
+
+def test_a_trial_on_the_robot_changes_nothing_that_the_twin_has_judged(tmp_path):
+    folder = make_run(tmp_path / "er", evaluated=True, trials=2)
+    (before,) = gather([folder])
+    with TestClient(create_app([read_run(folder)], target=20), base_url=HERE) as client:
+        attempt = take(client, way="robot")
+        send(client, attempt["ticket"], "milestone", {"name": attempt["milestones"][0]["name"], "on": True})
+        send(client, attempt["ticket"], "submit")
+    twin, operator = gather([folder])
+    assert twin == before
+    assert (operator.source, len(operator.trials)) == ("operator", 1)
+
+
+def test_a_video_that_nobody_has_scored_asks_for_the_first_opinion(client):
+    attempt = take(client)
+    assert not attempt["second"]
+    send(client, attempt["ticket"], "submit")
+    assert not take(client, "Bob")["second"], "others wait for their first score"
 
 
 def test_a_failing_disk_is_to_be_tried_again_and_names_no_run(client, monkeypatch, capsys):

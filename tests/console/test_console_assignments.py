@@ -10,6 +10,7 @@ from holdfast.console.assignments import RESERVED, RefusedError
 from holdfast.console.view import pairs, progress_view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
+from holdfast.runs.sources import matrix_of
 from holdfast.runs.trials import Trials
 
 
@@ -131,7 +132,7 @@ def test_taking_a_saved_trial_back_leaves_a_trace(tmp_path, open_runs):
     assert [(t.valid, t.score) for t in trials(folder)] == [(True, 50.0)]
     assert rows(folder) == 3
     with Trials(folder / "trials.sqlite") as file:
-        assert len(file.matrix(("stack_bowls", "press_button")).cells[1, 1]) == 1
+        assert len(matrix_of(("stack_bowls", "press_button"), file.counted()).cells[1, 1]) == 1
 
 
 def test_no_event_can_be_changed_or_deleted(tmp_path, open_runs):

@@ -195,6 +195,7 @@ def test_two_screens_show_different_trials_and_the_agreement(tmp_path, serving, 
     ada, bob = (opened(server, name=name) for name in ("Ada", "Bob"))
     videos = {tab.locator("#video").get_attribute("src") for tab in (ada, bob)}
     assert len(videos) == 2
+    expect(ada.locator("#second")).to_be_hidden()
     for tab in (ada, bob):
         tab.keyboard.press("1")
         tab.keyboard.press("Enter")
@@ -203,6 +204,8 @@ def test_two_screens_show_different_trials_and_the_agreement(tmp_path, serving, 
         if tab.locator("#again").is_visible():
             tab.locator("#again").click()
         ready(tab, 2)
+        expect(tab.locator("#meta")).to_contain_text("Second opinion")
+        expect(tab.locator("#second")).to_contain_text("changes no result")
         tab.keyboard.press("1")
         tab.keyboard.press("Enter")
         expect(tab.locator("#nothing-title")).to_have_text("All done")

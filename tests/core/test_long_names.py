@@ -35,7 +35,7 @@ def test_the_longest_name_leaves_room_for_all_files_named_after_it(tmp_path):
     run = RunPaths(tmp_path / name)
     files = [
         run.stage(Stage(1234, name, (0,), 1)).folder,
-        run.root / run.evaluation_video(f"1234-{name}", name, 10**12),
+        run.root / run.evaluation_video(f"1234-{name}", name, name, 10**12),
         tmp_path / f".{name}.recording",
     ]
     for file in files:

@@ -13,6 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate import engine
 from holdfast.runs.run import read_run
+from holdfast.runs.sources import matrix_of
 from holdfast.runs.trials import Trials
 
 
@@ -59,7 +60,8 @@ def stored(run):
 
 def cells(run):
     with Trials(run / "trials.sqlite") as trials:
-        return {key: len(scores) for key, scores in trials.matrix(("press_button", "push_box")).cells.items()}
+        found = matrix_of(("press_button", "push_box"), trials.counted())
+    return {key: len(scores) for key, scores in found.cells.items()}
 
 
 def test_every_seen_task_after_every_stage_with_the_same_seeds(run, ran, capsys):
@@ -135,12 +137,29 @@ def test_an_early_stop_keeps_seeds_in_order(run, ran):
     assert 5 <= len(seeds) < 60
 
 
+@pytest.mark.parametrize("source", ["operator", "other_arena"])
+def test_trials_of_another_source_change_nothing(run, ran, capsys, source):
+    evaluate(run, "--trials", 2)
+    ran.clear()
+    with Trials(run / "trials.sqlite") as trials:
+        for seed in range(4):  # at other levels and with other protocols
+            judged = {"source": source, "level": "wide", "protocol": TrialProtocol(3), "seed": seed}
+            trials.add(replace(trials.all()[0], score=0.0, **judged))
+    assert evaluate(run, "--trials", 3) == 0
+    assert len(ran) == 3, "one more of every cell"
+    assert evaluate(run, "--trials", 2) == 0
+    out = capsys.readouterr().out
+    words = [line.split() for line in out.splitlines()]
+    assert words.count(["press_button", "10.3", "20.3"]) == 2
+    assert f"Not counted here: 4 trials of {source}. `holdfast metrics {run}` shows them." in out
+
+
 def test_the_first_trials_of_each_cell_are_filmed(run, ran):
     evaluate(run, "--trials", 2, "--videos", 1, "--first-seed", 3)
     assert [trial.video for trial in stored(run) if trial.video] == [
-        "videos/01-press_button/press_button-0003.mp4",
-        "videos/02-push_box/press_button-0003.mp4",
-        "videos/02-push_box/push_box-0003.mp4",
+        "videos/01-press_button/twin/press_button-0003.mp4",
+        "videos/02-push_box/twin/press_button-0003.mp4",
+        "videos/02-push_box/twin/push_box-0003.mp4",
     ]
 
 
@@ -175,15 +194,15 @@ def test_joint_is_the_last_column_and_finetune_the_baseline(tmp_path, ran, capsy
     assert set(ran[4:]) == {(1, "press_button", 0), (1, "press_button", 1), (2, "push_box", 0), (2, "push_box", 1)}
     joint, finetune = read_run(tmp_path / "joint"), read_run(tmp_path / "finetune")
     with Trials(joint.trials) as trials:
-        assert engine.matrix(joint, trials).cells == {(1, 2): (10.0, 11.0), (2, 2): (10.0, 11.0)}
+        assert engine.matrix(joint, trials.counted(), "twin").cells == {(1, 2): (10.0, 11.0), (2, 2): (10.0, 11.0)}
     with Trials(finetune.trials) as trials:
-        assert engine.matrix(finetune, trials).baseline == {1: (10.0, 11.0), 2: (20.0, 21.0)}
+        assert engine.matrix(finetune, trials.counted(), "twin").baseline == {1: (10.0, 11.0), 2: (20.0, 21.0)}
 
 
 def test_a_baseline_gives_fwt(run, tmp_path, ran, capsys):
     alone = make_run(tmp_path / "alone", ("push_box", "press_button"), method="finetune")
     with pytest.raises(HoldfastError, match="holdfast evaluate"):
-        engine.matrix(read_run(run), Trials(run / "trials.sqlite"), read_run(alone))
+        engine.matrix(read_run(run), [], "twin", read_run(alone))
     evaluate(alone, "--trials", 2)
     capsys.readouterr()
     evaluate(run, "--trials", 2, "--baseline", alone)

@@ -353,13 +353,14 @@ def database(kind: str) -> Callable[[Path], None]:
 
     def read(file: Path) -> None:
         from holdfast.console.sheets import Sheets
+        from holdfast.runs.sources import matrix_of
         from holdfast.runs.trials import Trials
 
         for old in (*file.parent.glob("*-wal"), *file.parent.glob("*-shm")):
             old.unlink(missing_ok=True)
         if kind == "trials":
             with Trials(file) as trials:
-                trials.matrix(samples.NAMES)
+                matrix_of(samples.NAMES, trials.counted())
         else:
             with Sheets(file) as sheets:
                 [(sheet.milestones, sheet.penalties, sheet.times, sheet.stands) for sheet in sheets.all()]
@@ -435,6 +436,7 @@ def caches(file: Path) -> object:
 CHECKPOINT = "stages/01-*/checkpoint"
 READERS = [
     Reader("scores.json", written("scores.json", samples.SCORES), metrics("--json")),
+    Reader("metrics.json", written("metrics.json", samples.REPORTED), metrics()),
     Reader("scores.csv", written("scores.csv", samples.SCORES_CSV), metrics()),
     Reader("stream", written("stream.toml", samples.STREAM), stream),
     Reader("robot", written("robot.toml", samples.ROBOT), robot),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 NAMES = ("stack_bowls", "press_button")
 SCORES = {"tasks": ["a", "b"], "cells": [[[100, 50]], [[50, 25.5], [75, 100]]], "baseline": [90, None]}
+REPORTED = {"holdfast": "0", "runs": [{"name": "er", "source": "twin", "continual": True, "scores": SCORES}]}
 SCORES_CSV = 'stage,"stack, bowls",hang_cup\n1,100,\n2,70.5,90\nbaseline,95,80\n'
 STREAM = """\
 name = "kitchen"

@@ -106,6 +106,52 @@ def test_a_video_plays(opened):
     assert video.evaluate("video => video.videoWidth") == 64
 
 
+def test_attempts_at_one_layout_play_in_step(opened):
+    tab = opened()
+    group = tab.locator(".together").first
+    films, button = group.locator("video"), group.get_by_role("button")
+
+    def wait_for(condition):
+        films = "[...document.querySelector('.together').querySelectorAll('video')]"
+        tab.wait_for_function(f"() => {{ const [one, other] = {films}; return {condition}; }}", timeout=60_000)
+
+    assert group.locator("figcaption .run").all_inner_texts() == ["sequential", "er"]
+    assert button.inner_text() == "Play together"
+    button.click()
+    wait_for("one.currentTime > 0.2 && other.currentTime > 0.2")
+    films.first.evaluate("film => film.pause()")
+    wait_for("one.paused && other.paused")
+    films.nth(1).evaluate("film => { film.currentTime = 1.5; }")
+    wait_for("Math.abs(one.currentTime - 1.5) < 0.05")
+    films.nth(1).evaluate("film => film.play()")
+    wait_for("one.ended && other.ended")
+    assert button.inner_text() == "Play together"
+    button.click()
+    wait_for("!one.paused && !other.paused && one.currentTime < 1.4 && other.currentTime < 1.4")
+    assert tab.complaints == []
+
+
+def test_a_video_shows_a_picture_before_it_plays(opened):
+    tab = opened()
+    for video in tab.locator("details[open] video").all():
+        shape = video.evaluate("""async film => {
+            const picture = new Image();
+            picture.src = film.poster;
+            await picture.decode();
+            return [picture.naturalWidth, picture.naturalHeight];
+        }""")
+        assert shape == [400, 400]
+
+
+def test_the_page_starts_with_what_was_found(opened):
+    tab = opened()
+    assert tab.title() == "sequential 26.7, er 89.4, finetune 80.3: average score over 5 tasks · Holdfast report"
+    first = tab.locator("header .finding")
+    assert first.inner_text().startswith("er scores 62.6 points more than sequential on average over 5 tasks")
+    assert "95 % interval +" in first.inner_text()
+    assert first.bounding_box()["y"] < 200
+
+
 def test_theme_can_be_chosen_and_is_kept(opened):
     tab = opened()
     tab.get_by_role("button", name="Switch to dark colours").click()

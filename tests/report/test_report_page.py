@@ -1,9 +1,14 @@
+import base64
+import io
 import json
 import re
 import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 from synthetic import NAMES, write_run, write_video
 
 from holdfast.commands.report import main
@@ -11,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial
 from holdfast.report.gather import gather
 from holdfast.report.page import write
-from holdfast.report.videos import clips
+from holdfast.report.videos import clips, strips, together
 from holdfast.runs.trials import Trials
 
 EVIL = "<script>alert(1)</script>"
@@ -86,7 +91,7 @@ def test_videos_beyond_the_budget_are_linked(folders):
     runs = gather([folders["er"], folders["sequential"]])
     page = folders["er"] / "report" / "index.html"
     size = max(file.stat().st_size for file in (folders["er"] / "videos").iterdir())
-    found = clips(runs, page, budget=3 * size)
+    found = clips(runs, ["er", "sequential"], page, budget=3 * size)
     assert len(found) == 30
     assert [clip.inside for clip in found].count(True) == 3
     assert found[0].source.startswith("data:video/mp4;base64,")
@@ -101,4 +106,55 @@ def test_only_videos_of_the_run_itself_are_taken(tmp_path):
     stored = Trials(folder / "trials.sqlite")
     for seed, video in enumerate(("../outside.mp4", "secret.txt", "videos/lost.mp4"), 10):
         stored.add(Trial(NAMES[0], 1, (), source="twin", seed=seed, score=0.0, video=video))
-    assert clips(gather([folder]), folder / "report" / "index.html") == []
+    assert clips(gather([folder]), ["er"], folder / "report" / "index.html") == []
+
+
+def test_a_video_has_a_poster_of_its_shape_and_a_lost_one_has_none(tmp_path):
+    folder = write_run(tmp_path / "er", names=NAMES[:1], trials=1, video=write_video)
+    (folder / "videos" / "broken.mp4").write_bytes(b"not a video")
+    broken = Trial(NAMES[0], 1, (), source="twin", seed=9, score=0.0, video="videos/broken.mp4")
+    Trials(folder / "trials.sqlite").add(broken)
+    whole, lost = clips(gather([folder]), ["er"], folder / "report" / "index.html")
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(whole.poster.removeprefix("data:image/jpeg;base64,")))))
+    assert picture.shape == (400, 400, 3)
+    assert picture[175, 220, 0] > 150, "the square has come to the right: the last picture"
+    assert picture[175, 30, 0] < 80
+    assert (lost.poster, lost.strip) == ("", [])
+    assert len(whole.poster) < 20_000
+
+
+def test_attempts_at_one_layout_stand_together(tmp_path):
+    runs = [write_run(tmp_path / m, m, names=NAMES[:2], trials=2, video=write_video) for m in ("sequential", "er")]
+    with Trials(runs[1] / "trials.sqlite") as stored:  # another layout of the other arena is not compared
+        stored.add(replace(stored.all()[0], source="other", score=0.0))
+    judged = gather(runs)
+    labels = [f"{run.name}, {run.source}" for run in judged]
+    found = clips(judged, labels, tmp_path / "index.html")
+    bowls, _ = together(found).values()
+    assert [(group.stage, [clip.label for clip in group.clips]) for group in bowls] == [
+        (1, ["sequential, twin", "er, twin"]),
+        (1, ["er, other"]),
+        (2, ["sequential, twin", "er, twin"]),
+    ]
+    assert [(strip.title, [clip.label for clip in strip.clips]) for strip in strips(found)] == [
+        ("Stack bowls", ["sequential, twin", "er, twin"]),
+        ("Hang cup", ["sequential, twin", "er, twin"]),
+    ]
+    page = write(runs)
+    assert {file.name for file in (page.parent / "figures").glob("strip-*.png")} == {
+        "strip-1-Stack-bowls.png",
+        "strip-2-Hang-cup.png",
+    }
+    text = page.read_text()
+    assert text.count('poster="data:image/jpeg;base64,') == 7
+    assert text.count("Play together</button>") == 3
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_open_opens_the_page(folders, tmp_path, capsys, monkeypatch, found):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda address: opened.append(address) or found)
+    target = tmp_path / "page.html"
+    assert main([str(folders["finetune"]), f"--output={target}", "--open"]) == 0
+    assert opened == [target.as_uri()]
+    assert ("No browser was found" in capsys.readouterr().out) == (not found)

@@ -85,7 +85,7 @@ def test_a_task_that_was_never_learned_does_not_hold(tmp_path):
 
 
 def test_replay_is_accounted_per_task_and_stage(numbers):
-    last = numbers["runs"][1]["replay"][-1]
+    last = numbers["training"][1]["replay"][-1]
     assert (last["steps"], last["replay_steps"]) == (400, 80)
     assert last["samples"] == [320, 320, 320, 320, 5120]
     assert last["kept"] == [[4, 100]] * 5
@@ -104,7 +104,7 @@ def test_audit_names_the_worst_dimension_and_a_number_that_is_none(tmp_path):
     line = json.loads((folder / "audit.jsonl").read_text().splitlines()[1])
     line["rows"][2]["largest"] = float("nan")
     (folder / "audit.jsonl").write_text(json.dumps(line))
-    (audit,) = summary(gather([folder]))["runs"][0]["audit"]
+    (audit,) = summary(gather([folder]))["training"][0]["audit"]
     assert audit["worst"]["name"] == "left_joint_3.pos"
     assert audit["beyond"] == ["left_joint_3.pos"]
 

@@ -95,8 +95,11 @@ def test_two_that_ask_for_a_new_rollout_get_two(tmp_path):
 
 
 def test_videos_of_evaluation_are_told_from_rollouts(tmp_path):
-    assert RunPaths(tmp_path).evaluation_video("02-push_box", "push_box", 7) == "videos/02-push_box/push_box-0007.mp4"
-    assert is_evaluation_video("videos/02-push_box/push_box-0007.mp4")
+    assert (
+        RunPaths(tmp_path).evaluation_video("02-push_box", "twin", "push_box", 7)
+        == "videos/02-push_box/twin/push_box-0007.mp4"
+    )
+    assert is_evaluation_video("videos/02-push_box/twin/push_box-0007.mp4")
     assert not is_evaluation_video("rollouts/0001/video.mp4")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
+from holdfast.runs.sources import by_source, choose_source, matrix_of
 from holdfast.runs.trials import Trials
 
 TRIAL = Trial(
@@ -40,6 +41,7 @@ BY_HAND = replace(TRIAL, source="operator", operator="Ada", seed=None, level="")
 WRITER = """
 import sys
 from pathlib import Path
+from holdfast.runs.sources import by_source, choose_source, matrix_of
 from holdfast.runs.trials import Trials
 from holdfast.core.records import Trial
 name = sys.argv[2]
@@ -232,7 +234,7 @@ def test_a_row_that_is_no_trial_is_named_and_stops_nothing(tmp_path, capsys, cha
         file.file.execute(trigger)
     with Trials(path) as file:
         assert file.all() == [TRIAL]
-        assert file.matrix(("stack_bowls",)).cells == {(1, 2): (62.5,)}
+        assert matrix_of(("stack_bowls",), file.counted()).cells == {(1, 2): (62.5,)}
         assert file.add(replace(TRIAL, seed=6)) == 3
         assert file.file.execute("SELECT count(*) FROM trials").fetchone()[0] == 3, "nothing is deleted"
     said = capsys.readouterr().err
@@ -273,7 +275,7 @@ def test_an_evaluation_does_not_bring_back_what_was_corrected(trials):
     assert [t.score for t in trials.all()] == [50.0]
 
 
-def test_matrix_counts_valid_trials_by_task_and_stage(trials):
+def test_a_matrix_counts_the_valid_trials_of_one_source_by_task_and_stage(trials):
     for trial in (
         TRIAL,
         replace(TRIAL, seed=5, score=100.0),
@@ -282,20 +284,24 @@ def test_matrix_counts_valid_trials_by_task_and_stage(trials):
         replace(BY_HAND, weights="", score=75.0),
     ):
         trials.add(trial)
-    assert trials.matrix(("hang_cup", "stack_bowls")).cells == {(1, 2): (25.0,), (2, 2): (62.5, 100.0, 75.0)}
+    judged = by_source(trials.counted())
+    assert list(judged) == ["twin", "operator"]
+    names = ("hang_cup", "stack_bowls")
+    assert matrix_of(names, judged["twin"]).cells == {(1, 2): (25.0,), (2, 2): (62.5, 100.0)}
+    assert matrix_of(names, judged["operator"]).cells == {(2, 2): (75.0,)}
     with pytest.raises(HoldfastError, match="'stack_bowls'"):
-        trials.matrix(("hang_cup",))
+        matrix_of(("hang_cup",), judged["twin"])
 
 
 def test_matrix_leaves_out_weights_that_were_replaced(trials):
     trials.add(TRIAL)
     trials.add(replace(TRIAL, weights="trained again", score=87.5))
-    assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
+    assert matrix_of(("stack_bowls",), trials.counted()).cells == {(1, 2): (87.5,)}
     # An old video is scored, an old trial is corrected, a new one turns out invalid: the weights stay replaced.
     trials.add(replace(BY_HAND, score=12.5))
     trials.add(replace(TRIAL, score=50.0), supersedes=1)
     trials.add(replace(TRIAL, weights="not valid", valid=False))
-    assert trials.matrix(("stack_bowls",)).cells == {(1, 2): (87.5,)}
+    assert matrix_of(("stack_bowls",), trials.counted()).cells == {(1, 2): (87.5,)}
 
 
 def test_a_valid_trial_needs_a_score(trials):
@@ -387,3 +393,18 @@ def test_a_file_of_version_1_opens_and_its_trials_compare(tmp_path):
         (found,) = again.all()
         assert (found.weights, found.protocol, found.notes) == ("abc", TrialProtocol(8, ahead=4, limits=True), "")
         assert again.add(TRIAL) == 1, "the same layout with the same weights is there already"
+
+
+def test_trials_without_a_source_are_of_an_unknown_one():
+    assert list(by_source([replace(TRIAL, source=""), TRIAL])) == ["twin", "unknown"]
+
+
+def test_where_there_can_be_only_one_source_the_choice_is_explicit():
+    assert choose_source((), None, "runs/er") == ""
+    assert choose_source(("twin",), None, "runs/er") == "twin"
+    assert choose_source(("twin", "operator"), "operator", "runs/er") == "operator"
+    assert choose_source(("twin", "operator"), None, "runs/er", own="twin") == "twin"
+    with pytest.raises(HoldfastError, match=r"runs/er has trials of 2 sources.*: twin, operator\. .*--source=twin"):
+        choose_source(("twin", "operator"), None, "runs/er", own="other")
+    with pytest.raises(HoldfastError, match=r"'operater'\. Did you mean 'operator'\?"):
+        choose_source(("twin", "operator"), "operater", "runs/er")

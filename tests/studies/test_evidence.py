@@ -3,9 +3,11 @@
 import gzip
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from report.synthetic import judge_by_hand
 from studied import TASKS, edit_trials, edit_yaml, only, set_weights, write_folder, write_study
 
 from holdfast.cli import main
@@ -13,6 +15,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.report.gather import with_baselines
 from holdfast.report.summary import summary
+from holdfast.runs.trials import Trials
 from holdfast.studies import load_study
 from holdfast.studies.evidence import thinned
 from holdfast.studies.evidence_file import SUFFIX, read_evidence
@@ -377,3 +380,31 @@ def test_what_is_read_is_what_was_packed(whole, packed, tmp_path):
     folder = tmp_path / "packed"
     study = load_study(str(whole.parent / "mini.toml"))
     assert to_json(read_evidence(packed)) == to_json(gather_evidence(study, StudyFolder(folder)))
+
+
+def test_a_study_reports_the_trials_of_one_source(file, half, capsys):
+    study, folder = load_study(str(file)), StudyFolder(half)
+    before = study_results(study, folder)
+    judge_by_hand(half / "runs" / "er-1", {(1, 1): [0.0, 1.0], (1, 2): [0.0]})
+    found = study_results(study, folder)
+    assert (found.source, found.others) == ("twin", {"operator": 3})
+    assert found.groups == before.groups
+    by_hand = study_results(study, folder, "operator")
+    assert [(group.label, [len(run.trials) for run in group.runs.values()]) for group in by_hand.groups] == [
+        ("er", [3])
+    ]
+    assert main(["study", "report", str(half), "--source=robot"]) == 2
+    assert "Valid: twin, operator" in capsys.readouterr().err
+    assert main(["study", "report", str(half)]) == 0
+    assert "not shown: 3 of operator" in " ".join(capsys.readouterr().out.split())
+
+
+def test_evidence_keeps_the_trials_of_all_sources(whole, half, tmp_path):
+    judge_by_hand(half / "runs" / "er-1", {(1, 1): [0.0, 1.0]})
+    other = replace(read_evidence(pack(half, tmp_path / f"a{SUFFIX}")).runs["er-1"].trials[0], source="other", level="")
+    with Trials(half / "runs" / "er-1" / "trials.sqlite") as trials:
+        trials.add(replace(other, weights="er-1 1", seed=7))
+    packed = pack(half, tmp_path / f"b{SUFFIX}")
+    assert merge(tmp_path / f"c{SUFFIX}", pack(whole, tmp_path / f"d{SUFFIX}"), packed) == 0
+    found = read_evidence(tmp_path / f"c{SUFFIX}").runs["er-1"].trials
+    assert Counter(trial.source for trial in found) == {"twin": 15, "operator": 2, "other": 1}

@@ -12,6 +12,7 @@ from shown_study import FLAGS, made_up, write_film
 
 from holdfast.core.records import Trial
 from holdfast.report.drawing import STYLE
+from holdfast.report.strips import keyframe_pictures, strip_pictures
 from holdfast.studies.figures import draw
 from holdfast.studies.figures.arms import arms
 from holdfast.studies.figures.comparison import comparison
@@ -19,7 +20,7 @@ from holdfast.studies.figures.curves import curves
 from holdfast.studies.figures.labels import label, labels
 from holdfast.studies.figures.matrices import matrices
 from holdfast.studies.figures.plot import shown_streams
-from holdfast.studies.figures.strips import keyframe_pictures, strips
+from holdfast.studies.figures.strips import strips
 from holdfast.studies.figures.transfer import transfer
 from holdfast.studies.summary import summary
 
@@ -257,7 +258,7 @@ def test_a_picture_of_a_strip_is_the_one_of_its_second_without_the_rubric(tmp_pa
     film = tmp_path / "film.mp4"
     write_film(film)
     trial = Trial("stack_bowls", 1, (), times={"reached": 1.0}, seconds=1.9, video="videos/film.mp4")
-    found = keyframe_pictures(film, trial)
+    found = strip_pictures(trial, keyframe_pictures(film, trial))
     assert [frame for frame, _ in found] == [("start", 0.0), ("reached", 1.0), ("end", 1.9)]
     for (_, seconds), picture in found:
         bright = np.flatnonzero(picture[picture.shape[0] // 2, :, 0] > 120) / picture.shape[1]

@@ -17,6 +17,7 @@ from holdfast.metrics import Figure, summarize
 from holdfast.report.gather import WITHOUT_STAGES, RunResults, gather
 from holdfast.runs.embodiment import read_embodiment
 from holdfast.runs.run import FinishedStage, Run, read_run
+from holdfast.runs.sources import by_source, choose_source
 from holdfast.runs.trials import Trials
 
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ if TYPE_CHECKING:
 _COLUMNS = ("task", "stage", "seed", "score", *(f.name for f in fields(Trial) if f.name not in ("task", "stage")))
 
 
-def load(run: str | Path, baseline: str | Path | None = None) -> TrainedRun:
+def load(run: str | Path, *, baseline: str | Path | None = None, source: str | None = None) -> TrainedRun:
     """Read a run that `holdfast train` has written. Only small files are opened, and nothing in them is executed.
 
     Args:
         run: The run's folder.
         baseline: A run of method `finetune`, which forward transfer compares with.
+        source: Whose trials count: an arena by its name, or `operator`. Needed only where several have judged the run,
+            since their scores are never averaged.
     """
-    return TrainedRun(read_run(Path(run)), read_run(Path(baseline)) if baseline is not None else None)
+    return TrainedRun(read_run(Path(run)), read_run(Path(baseline)) if baseline is not None else None, source)
 
 
 class TrainedRun:
@@ -42,13 +45,13 @@ class TrainedRun:
     Its tables are read from the folder whenever they are asked for, so they show trials that were just made.
     """
 
-    def __init__(self, record: Run, baseline: Run | None = None) -> None:
+    def __init__(self, record: Run, baseline: Run | None = None, source: str | None = None) -> None:
         if baseline is not None and baseline.arrangement != "alone":
             raise HoldfastError(
                 f"The baseline {baseline.path} was trained with method {baseline.method!r}, which does not learn every "
                 "task on its own. Give a run of method 'finetune'."
             )
-        self.record, self._baseline = record, baseline
+        self.record, self._baseline, self._source = record, baseline, source
 
     def __repr__(self) -> str:
         done, planned = len(self.record.stages), self.record.planned
@@ -88,13 +91,15 @@ class TrainedRun:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """All trials that count, one per row: valid ones, of a stage's newest weights."""
+        """All trials that count, one per row: valid ones, of a stage's newest weights. `source` is who judged them."""
         import pandas as pd
 
         found: list[Trial] = []
         if self.record.trials.exists():
             with Trials(self.record.trials) as file:
                 found = file.counted()
+        if self._source is not None:
+            found = by_source(found).get(self._source, [])
         table = pd.DataFrame([vars(trial) for trial in found], columns=list(dict.fromkeys(_COLUMNS)))
         table["when"] = pd.to_datetime(table["when"], unit="s", utc=True)
         return table
@@ -135,7 +140,9 @@ class TrainedRun:
 
     def _results(self) -> RunResults:
         """The run as the report shows it."""
-        return gather([run.path for run in (self.record, self._baseline) if run])[0]
+        found = gather([run.path for run in (self.record, self._baseline) if run], self._source)
+        judged = {results.source: results for results in found if results.path == self.path}
+        return judged[choose_source(judged, None, str(self.path))]
 
 
 def _index(results: RunResults) -> pd.Index:

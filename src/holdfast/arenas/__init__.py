@@ -7,9 +7,10 @@ from importlib import import_module
 
 from holdfast.arenas.arena import Arena
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.records import OPERATOR
 
 ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
-_TAKEN = ("operator", *ARENAS)  # names that are already used as the source of trials
+_TAKEN = (OPERATOR, *ARENAS)  # names that are already used as the source of trials
 
 
 @cache

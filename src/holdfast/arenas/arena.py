@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.names import check_name
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task
 from holdfast.embodiments.embodiment import Embodiment
@@ -116,6 +117,7 @@ class Arena(ABC):
 
     def check(self) -> None:
         """Refuse an arena whose names or rate are not of the right kind."""
+        check_name(getattr(self, "name", None), f"The arena {type(self).__name__}")
         for word in ("cameras", "state", "action", "levels", "policies"):
             names = getattr(self, word, None)
             if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast.commands.metrics import print_metrics
-from holdfast.core.records import Matrix
-from holdfast.metrics import summarize
-
-if TYPE_CHECKING:
-    from holdfast.runs.run import Run
 
 _HELP = """\
 Run trials of every task that a run has seen, after every stage, in an arena, usually the twin: N trials per cell, the
@@ -43,39 +38,28 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
+    from holdfast import arenas
     from holdfast.api.evaluate import evaluate
     from holdfast.evaluate.engine import matrix
     from holdfast.runs.run import read_run
+    from holdfast.runs.sources import by_source
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
     baseline = read_run(args.baseline) if args.baseline else None
     evaluate(*args.runs, **{k: v for k, v in vars(args).items() if k not in ("runs", "baseline")}, console=console)
-    runs, found = [read_run(folder) for folder in args.runs], []
+    runs, arena = [read_run(folder) for folder in args.runs], arenas.load(args.arena).name
     for run in runs:
-        with Trials(run.trials) as trials:
-            found.append(matrix(run, trials, baseline))
-    for run, scores in zip(runs, found, strict=True):
+        with Trials(run.trials) as file:
+            trials = file.counted()
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
-        show(run, scores, console)
+        print_metrics(matrix(run, trials, arena, baseline), run.arrangement == "stream")
+        for source, others in by_source(trials).items():
+            if source != arena:
+                said = f"Not counted here: {len(others)} trials of {source}. `holdfast metrics {run.path}` shows them."
+                console.print(escape(said), soft_wrap=True)
     return 0
-
-
-def show(run: Run, matrix: Matrix, console: Console) -> None:
-    """Print the matrix and metrics of a run's trials."""
-    if run.arrangement == "stream":
-        print_metrics(matrix)
-        return
-    last = len(run.tasks)
-    scores = matrix.baseline or {i: cell for (i, _), cell in matrix.cells.items()}
-    for i, task in enumerate(run.names, 1):
-        if i in scores:
-            console.print(f"{task:>16} {sum(scores[i]) / len(scores[i]):6.1f}  of {len(scores[i])} trials")
-    average = summarize(Matrix(run.names, {(i, last): cell for i, cell in scores.items()}))[-1].average_score
-    if average.value is not None:
-        interval = "" if average.low is None else f" [{average.low:.1f}, {average.high:.1f}]"
-        console.print(f"{'mean':>16} {average.value:6.1f}{interval}")
 
 
 def _parser() -> argparse.ArgumentParser:

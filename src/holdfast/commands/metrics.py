@@ -1,4 +1,4 @@
-"""`holdfast metrics FILE`: average score, backward and forward transfer of a matrix of scores."""
+"""`holdfast metrics FILE`: average score, backward and forward transfer of a run or of a matrix of scores."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, printable, unknown
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
 from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
 
 _WIDEST = 50  # tasks in a table
+_MOST_TASKS, _MOST_TRIALS = 2000, 200_000  # of all runs of a report
 _HELP = """\
 Compute, after every stage of a stream of tasks:
 
@@ -27,7 +30,10 @@ Compute, after every stage of a stream of tasks:
   bwt   backward transfer: how much earlier tasks changed since they were learned (negative: forgetting)
   fwt   forward transfer: how much better a task is learned than when trained on its own (needs the baseline)
 
-FILE holds scores (0 to 100 in the benchmark). As JSON, row j lists the scores of tasks 1..j after stage j:
+FILE is a run's folder, the metrics.json of its report, or a file of scores. Trials of different sources, as of the twin
+and of operators, are never averaged: each source of a run has a matrix of its own; --source shows one.
+
+A file of scores (0 to 100 in the benchmark) may be JSON, where row j lists the scores of tasks 1..j after stage j:
 
   {"tasks": ["stack_bowls", "hang_cup", "press_button"],
    "cells": [[100], [80, 95], [75, 90, 100]],
@@ -50,6 +56,9 @@ A metric that needs an unmeasured score stays empty, and the missing score is na
 """
 _EXAMPLES = """\
 examples:
+  holdfast metrics runs/single_arm-er
+  holdfast metrics runs/single_arm-er --source operator
+  holdfast metrics runs/single_arm-er/report/metrics.json --json
   holdfast metrics scores.csv
   holdfast metrics scores.json --json
   echo '{"tasks": ["a", "b"], "cells": [[90], [60, 80]]}' | holdfast metrics -
@@ -64,31 +73,94 @@ def main(argv: list[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE", help="a .json or .csv file, or - to read JSON from standard input")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
+        "file", metavar="FILE", help="a run's folder, a .json or .csv file, or - to read JSON from standard input"
+    )
+    parser.add_argument("--source", help="of a run: only the trials of this source, as twin or operator")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables; of runs, a list")
     args = parser.parse_args(argv)
 
-    matrix = _load(args.file)
-    if args.json:
-        print(json.dumps(_as_json(matrix, summarize(matrix))))
+    found = _load(args.file)
+    if isinstance(found, list):
+        _print_runs(_of_source(found, args.source, args.file), args.json)
+    elif args.source is not None:
+        raise HoldfastError(f"{args.file} holds scores of no source. Leave --source away, or name a run's folder.")
+    elif args.json:
+        print(json.dumps(_as_json(found, summarize(found))))
     else:
-        print_metrics(matrix)
+        print_metrics(found)
     return 0
 
 
-def _load(name: str) -> Matrix:
+@dataclass(frozen=True)
+class _JudgedRun:
+    """The scores of a run by one source. A run is not `continual` if it learned its tasks together, or each alone."""
+
+    name: str
+    source: str
+    continual: bool
+    matrix: Matrix
+
+
+def _load(name: str) -> Matrix | list[_JudgedRun]:
+    if os.path.isdir(name):
+        return _read_run(Path(name))
     what = "standard input" if name == "-" else name
     text = decode(sys.stdin.buffer.read(LARGEST + 1), what) if name == "-" else _read(name)
     try:
-        is_csv = name.lower().endswith(".csv")
-        return matrix_from_csv(text) if is_csv else matrix_from_json(parse_json(text, "The matrix"))
+        if name.lower().endswith(".csv"):
+            return matrix_from_csv(text)
+        content = parse_json(text, "The matrix")
+        is_report = isinstance(content, dict) and "runs" in content
+        return _reported(content["runs"]) if is_report else matrix_from_json(content)
     except HoldfastError as error:
         raise HoldfastError(f"{what}: {error}") from None
 
 
+def _read_run(folder: Path) -> list[_JudgedRun]:
+    from holdfast.report.gather import gather
+
+    return [_JudgedRun(run.name, run.source, run.continual, run.matrix) for run in gather([folder]) if run.trials]
+
+
+def _reported(runs: Any) -> list[_JudgedRun]:
+    """The runs in the metrics.json of a report."""
+    found = []
+    for number, run in enumerate(runs if isinstance(runs, list) else [runs], 1):
+        match run:
+            case {"name": str() as name, "source": str() as source, "continual": bool() as continual, "scores": scores}:
+                if scores is not None:
+                    found.append(_JudgedRun(name, source, continual, matrix_from_json(scores)))
+            case _:
+                raise HoldfastError(f"run {number} has no scores. Make the report again with `holdfast report`.")
+    tasks = sum(len(run.matrix.tasks) for run in found)
+    trials = sum(len(cell) for run in found for cell in run.matrix.cells.values())
+    if tasks > _MOST_TASKS or trials > _MOST_TRIALS:
+        most = f"{_MOST_TASKS} tasks and {_MOST_TRIALS} trials in all"
+        raise HoldfastError(f"a report has at most {most}, got {tasks} and {trials}. Name a run's folder instead.")
+    return found
+
+
+def _of_source(runs: list[_JudgedRun], source: str | None, what: str) -> list[_JudgedRun]:
+    if not runs:
+        raise HoldfastError(f"{what} has no trials yet. Run `holdfast evaluate` or `holdfast score` first.")
+    sources = dict.fromkeys(run.source for run in runs)
+    if source is not None and source not in sources:
+        raise unknown(f"source of the trials in {what}", source, sources)
+    return [run for run in runs if source in (None, run.source)]
+
+
+def _print_runs(runs: list[_JudgedRun], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([{"run": r.name, "source": r.source} | _as_json(r.matrix, summarize(r.matrix)) for r in runs]))
+        return
+    console = Console(highlight=False)
+    for run in runs:
+        console.rule(escape(printable(f"{run.name}, judged by {run.source}")), align="left")
+        print_metrics(run.matrix, run.continual)
+
+
 def _read(name: str) -> str:
-    if os.path.isdir(name):
-        raise HoldfastError(f"{name} is a folder. Give a .json or .csv file with scores.")
     if not os.path.exists(name):
         raise HoldfastError(f"There is no file {name}. `holdfast metrics --help` shows what it should hold.")
     if not name.lower().endswith((".json", ".csv")):
@@ -118,8 +190,11 @@ def _as_json(matrix: Matrix, stages: list[StageMetrics]) -> dict[str, object]:
     }
 
 
-def print_metrics(matrix: Matrix) -> None:
-    """Print a matrix and its metrics after every stage, and name what is missing."""
+def print_metrics(matrix: Matrix, continual: bool = True) -> None:
+    """Print a matrix and its metrics after every stage, and name what is missing; without stages, every task's mean."""
+    if not continual:
+        _print_means(matrix)
+        return
     stages = summarize(matrix)
     # A pipe has no width; ten stages need about 100 columns, and numbers must not be folded.
     console = Console(width=max(120, Console().width), highlight=False)
@@ -132,6 +207,18 @@ def print_metrics(matrix: Matrix) -> None:
     console.print(f"\n[bold]{title}[/]", _metrics_table(stages), sep="\n")
     for line in _missing(matrix, stages):
         console.print(escape(line), soft_wrap=True)
+
+
+def _print_means(matrix: Matrix) -> None:
+    console, last = Console(highlight=False), len(matrix.tasks)
+    scores = matrix.baseline or {i: cell for (i, _), cell in matrix.cells.items()}
+    for i, task in enumerate(matrix.tasks, 1):
+        if i in scores:
+            mean = f"{_mean(scores[i]):>6}  of {len(scores[i])} trials"
+            console.print(f"{escape(task):>16} {mean}")
+    average = summarize(Matrix(matrix.tasks, {(i, last): cell for i, cell in scores.items()}))[-1].average_score
+    if average.value is not None:
+        console.print(f"{'mean':>16} {_text(average, ''):>6}")
 
 
 def _missing(matrix: Matrix, stages: list[StageMetrics]) -> Iterator[str]:

@@ -13,12 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.core.records import OPERATOR
+
 if TYPE_CHECKING:
     from holdfast.evaluate.trial_budget import TrialBudget
 
 _HELP = """\
 Print how many more trials each cell (a task after a stage) needs until the 95 % interval of its mean score is at most W
-points wide, and how long that takes on the robot.
+points wide, and how long that takes on the robot. Trials of different sources, as of the twin and of operators, are
+never averaged: --source names the one to plan for.
 
 The interval is that of `holdfast metrics` and the report: bootstrap over trials, about 3.92 s / sqrt(n)
 points for n trials of standard deviation s. A cell's s is its own, shrunk towards that of all cells with
@@ -30,6 +33,7 @@ _EXAMPLES = """\
 examples:
   holdfast plan runs/single_arm-er
   holdfast plan runs/single_arm-er --width 10
+  holdfast plan runs/single_arm-er --source operator
   holdfast plan runs/single_arm-er --json
 """
 
@@ -44,20 +48,34 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     parser.add_argument("--width", type=float, default=20.0, help="width of the intervals, in points (20)")
+    parser.add_argument("--source", help="whose trials: an arena's name, or operator (the only ones that there are)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
 
     from holdfast.evaluate.trial_budget import trial_budget
     from holdfast.runs.run import read_run
+    from holdfast.runs.sources import by_source, choose_source
     from holdfast.runs.trials import Trials
 
     run = read_run(args.run)
     with Trials(run.trials) as trials:
-        plan = trial_budget(run, trials.counted(), args.width)
+        judged = by_source(trials.counted())
+    if args.source == OPERATOR:
+        judged.setdefault(OPERATOR, [])  # people plan before their first trial
+    source = choose_source(judged, args.source, str(args.run))
+    plan = trial_budget(run, judged.get(source, []), args.width)
     if args.json:
-        content = {"width": args.width, "more": plan.more, "seconds": plan.seconds, "hours": plan.hours}
+        content = {
+            "source": source,
+            "width": args.width,
+            "more": plan.more,
+            "seconds": plan.seconds,
+            "hours": plan.hours,
+        }
         print(json.dumps(content | {"cells": [asdict(need) for need in plan.needs]}))
     else:
+        if source:
+            print(f"Trials judged by {source}")
         _show(plan, args.width)
     return 0
 

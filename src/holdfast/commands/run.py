@@ -220,8 +220,8 @@ def _failure(job: Job) -> str:
 def finish(recipe: Recipe, seconds: float, console: Console) -> None:
     """Print the matrices of all runs and where the report is."""
     if recipe.evaluate:
-        from holdfast.commands.evaluate import show
-        from holdfast.evaluate.engine import matrix
+        from holdfast.commands.metrics import print_metrics
+        from holdfast.evaluate.engine import Choice, matrix
         from holdfast.runs.paths import RunPaths
         from holdfast.runs.run import read_run
         from holdfast.runs.trials import Trials
@@ -230,7 +230,8 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
             run = read_run(folder)
             console.rule(run.method, align="left")
             with Trials(run.trials) as trials:
-                show(run, matrix(run, trials, None), console)
+                scores = matrix(run, trials.counted(), Choice.arena)
+            print_metrics(scores, run.arrangement == "stream")
         console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True)
     console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. Runs: {', '.join(map(str, recipe.runs))}")
 

@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
     if args.action == "merge":
         merge(args.study, args.output)
     elif args.action == "report" and any(name.endswith(SUFFIX) for name in args.study):
-        report_evidence(args.study, args.output)
+        report_evidence(args.study, args.output, args.source)
     elif len(args.study) > 1:
         raise HoldfastError(f"`holdfast study {args.action}` takes one study, got {', '.join(args.study)}.")
     elif args.action == "pack":
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
 
 def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
     if args.action == "report":
-        report(study, folder)
+        report(study, folder, args.source)
         return
     if Path(args.study[0]).is_dir():
         refuse_own_code(study, args.study[0])
@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         "study", metavar="STUDY", nargs="+", help=f"one study; with report and merge also files that end in {SUFFIX}"
     )
     parser.add_argument("--output", type=Path, help="the study's folder (runs/NAME); with pack and merge, the file")
+    parser.add_argument("--source", help="with report: whose trials (those of the study's arena, or the only ones)")
     parser.add_argument("--address", help="a Ray cluster to join, or auto (default: start Ray on this machine)")
     parser.add_argument("--trainings", type=int, default=1, help="trainings at a time on each GPU or machine (1)")
     return parser

@@ -57,17 +57,17 @@ def _settled(folder: StudyFolder) -> Study:
     return study_from_json(read_content(folder.settings), str(folder.settings))
 
 
-def report(study: Study, folder: StudyFolder) -> None:
+def report(study: Study, folder: StudyFolder, source: str | None) -> None:
     """Write the page about the runs in a study's folder."""
-    _write(study_results(study, folder), folder, str(folder.root))
+    _write(study_results(study, folder, source), folder, str(folder.root))
 
 
-def report_evidence(names: Sequence[str], output: Path | None) -> None:
+def report_evidence(names: Sequence[str], output: Path | None, source: str | None) -> None:
     """Write the page about the runs in files of evidence."""
     files = _files(names)
     evidence, _ = merge_files(files)
     folder = StudyFolder(output or Path("runs") / evidence.study.name)
-    _write(evidence_results(evidence, files[0]), folder, ", ".join(names))
+    _write(evidence_results(evidence, files[0], source), folder, ", ".join(names))
 
 
 def pack(study: Study, folder: StudyFolder, output: Path | None) -> None:

@@ -24,7 +24,7 @@ import holdfast.report
 from holdfast.console.assignments import Assignments, RefusedError
 from holdfast.console.run_scores import live
 from holdfast.console.sheets import Key, Operator, Ticket
-from holdfast.console.view import agreement_view, attempt_view, progress_view, sheet_view
+from holdfast.console.view import agreement_view, attempt_view, first_way, progress_view, sheet_view
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json
@@ -188,9 +188,7 @@ def _add_page(app: FastAPI, operator: str) -> None:
     async def hello(request: Request) -> dict[str, Any]:
         assignments: Assignments = request.app.state.assignments
         assignments.refresh()
-        unscored = [attempt.way for attempt in assignments.attempts if not assignments.scored(attempt)]
-        filmed = "video" in unscored or "robot" not in unscored
-        return {"operator": operator, "way": "video" if filmed else "robot"}
+        return {"operator": operator, "way": first_way(assignments, time.time())}
 
 
 def _add_scoring(app: FastAPI) -> None:

@@ -17,7 +17,7 @@ from holdfast.console.attempts import Attempt
 from holdfast.console.run_scores import RunScores
 from holdfast.console.sheets import MARKS, VERDICTS, Judgement, Sheet, as_stored, check_rubric, checked_value, counted
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Trial
+from holdfast.core.records import OPERATOR, Trial
 from holdfast.rubric import score
 from holdfast.runs.run import Run
 from holdfast.runs.trials import checked, trial_to_row
@@ -269,7 +269,7 @@ def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
         milestones=reached,
         penalties=penalties,
         final=final,
-        source="operator",
+        source=OPERATOR,
         notes="; ".join(filter(None, (f"invalid: {reason}" if reason else "", sheet.said("note", "")))),
         run=attempt.run.name,
         operator=sheet.operator,

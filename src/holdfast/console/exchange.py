@@ -23,7 +23,7 @@ from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
 from holdfast.core.json_records import from_json
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import OPERATOR, Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
 from holdfast.runs.trials import Trials, checked, trial_from_row, trial_to_row
@@ -187,8 +187,8 @@ def _trial_of(run: Run, values: dict[str, Any]) -> Trial:
         raise _FieldError("stage", unknown("finished stage", values.get("stage", ""), finished))
     if not values.get("when"):
         raise _FieldError("when", "a trial is identified by its time; give Unix seconds or 2026-11-15T16:10:02.")
-    trial = trial_from_row({"milestones": [], "source": "operator", **values, "run": run.name})
-    if trial.source == "operator" and not trial.operator:
+    trial = trial_from_row({"milestones": [], "source": OPERATOR, **values, "run": run.name})
+    if trial.source == OPERATOR and not trial.operator:
         raise _FieldError("operator", "the operator's name is missing.")
     if trial.operator:
         trial = replace(trial, operator=from_json(_Signature, {"operator": trial.operator}, "It").operator)

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.console.attempts import Attempt, RunAttempts
 from holdfast.console.sheets import Sheet, Sheets
 from holdfast.core.files import write_text
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import OPERATOR, Task, Trial
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.trials import Trials
 
@@ -84,9 +84,7 @@ class RunScores:
         """The number of valid trials of operators from videos or from a CSV file."""
         own = {s.stands.when for slot in slots for s in self.sheets.about(slot.ticket) if s.stands}
         cell = (slots[0].stage, slots[0].task.name) if slots else None
-        return sum(
-            (t.stage, t.task) == cell and t.source == "operator" and t.valid and t.when not in own for t in trials
-        )
+        return sum((t.stage, t.task) == cell and t.source == OPERATOR and t.valid and t.when not in own for t in trials)
 
     def _needed(self, slots: Sequence[Attempt], spare: int) -> list[Attempt]:
         """The slots in use, and as many of the others as are still needed."""

@@ -8,11 +8,21 @@ from typing import Any
 from holdfast.console.agreement import Pair, compare
 from holdfast.console.assignments import RESERVED, Assignments
 from holdfast.console.attempts import WAYS, Attempt
+from holdfast.console.run_scores import live
 from holdfast.console.sheets import Sheet, counted
 from holdfast.core.json_records import to_json
 from holdfast.rubric import awarded, score
 
 _RECENT = 12
+
+
+def first_way(assignments: Assignments, now: float) -> str:
+    """What a page opens with: the robot if one is tried now, by its picture or by a sheet that is open; else videos."""
+    tried = [attempt for attempt in assignments.attempts if attempt.way == "robot"]
+    runs = {attempt.run.path: attempt.run for attempt in tried}
+    sheets = (sheet for attempt in tried for sheet in assignments.about(attempt.ticket) if sheet.state == "open")
+    attached = any(live(run, now) for run in runs.values()) or any(abs(now - s.touched) < RESERVED for s in sheets)
+    return "robot" if attached else "video"
 
 
 def attempt_view(assignments: Assignments, attempt: Attempt, operator: str) -> dict[str, Any]:
@@ -26,6 +36,7 @@ def attempt_view(assignments: Assignments, attempt: Attempt, operator: str) -> d
         "layout": attempt.layout,
         "number": len(assignments.of(operator)) + (assignments.sheet(attempt.ticket, operator).state != "submitted"),
         "panel": attempt.panel,
+        "second": attempt.way == "video" and assignments.scored(attempt),  # compared, never counted
         "final": task.final,
         "milestones": [{"name": m.name, "text": m.text} for m in task.milestones],
         "penalties": [{"name": p.name, "text": p.text, "value": p.value, "most": p.most} for p in task.penalties],

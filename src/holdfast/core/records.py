@@ -191,12 +191,15 @@ class TrialProtocol:
         return f"{'rolled out, ' if self.limits else ''}horizon {self.horizon}{asked}"
 
 
+OPERATOR = "operator"  # the source of trials that people judge
+
+
 @dataclass(frozen=True)
 class Trial:
     """One attempt at a task by one checkpoint, judged by an arena or an operator.
 
     `source` is the judge: an arena's name ("twin"), with the layout in `seed` and `level`, or "operator", with the name
-    in `operator`.
+    in `operator`. Trials of different sources are never in one cell.
     `times` holds when each milestone was first reached, in seconds from the start, even if it was lost again.
     `weights` and `normalization` are hashes of the policy's weights and of the space it acted in; `video` is a path
     relative to the run's folder; `when` is in Unix time. An invalid trial (a cable came loose) never counts.
@@ -227,7 +230,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Scores of one run: `cells[(i, j)]` holds the trial scores of task i after stage j (both from 1).
+    """Scores of one run by one source: `cells[(i, j)]` holds the trial scores of task i after stage j (both from 1).
 
     A cell that was not measured is absent, never 0. `baseline[i]` is task i trained on its own.
     """

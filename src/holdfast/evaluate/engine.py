@@ -15,6 +15,7 @@ from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Setup, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
+from holdfast.runs.sources import by_source, matrix_of
 from holdfast.runs.trials import Trials
 
 WORKERS = ("processes", "ray")
@@ -76,8 +77,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
             if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
                 continue
             _check_fits(run, arena, stage, task)
-            known = _known(trials, stage, task)
-            _check_arena(run, arena, known.values())
+            known = _known(trials, arena, stage, task)
             _check_alike(run, choice, stage, known.values())
             scores = {seed: trial.score for seed, trial in known.items() if trial.valid and trial.score is not None}
             useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
@@ -112,9 +112,9 @@ def measure(evaluations: Sequence[Evaluation], choice: Choice) -> Iterator[tuple
             yield of, cell
 
 
-def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
-    """A run's scores as the metrics read them, with the single-task scores of a `finetune` run as baseline."""
-    own = run.arranged(trials.matrix(run.names))
+def matrix(run: Run, trials: Iterable[Trial], source: str, baseline: Run | None = None) -> Matrix:
+    """A run's scores by one source as the metrics read them, with those of a `finetune` run as baseline."""
+    own = run.arranged(matrix_of(run.names, by_source(trials).get(source, ())))
     if baseline is None:
         return own
     if baseline.arrangement != "alone":
@@ -125,14 +125,14 @@ def matrix(run: Run, trials: Trials, baseline: Run | None = None) -> Matrix:
     if not baseline.trials.exists():
         raise HoldfastError(f"{baseline.path} was not evaluated yet. Run: holdfast evaluate {baseline.path}")
     with Trials(baseline.trials) as file:
-        alone = baseline.arranged(file.matrix(baseline.names)).baseline
+        alone = matrix(baseline, file.counted(), source).baseline
     places = {name: i for i, name in enumerate(run.names, 1)}
     scores = {places[n]: alone[i] for i, n in enumerate(baseline.names, 1) if n in places and i in alone}
     return Matrix(own.tasks, own.cells, scores)
 
 
 def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOrder]:
-    tasks = {task.name: task for task in run.tasks}
+    tasks, arena = {task.name: task for task in run.tasks}, arenas.load(choice.arena).name
     assert choice.level is not None
     for cell in cells:
         stage, task = cell.stage, cell.task
@@ -148,7 +148,7 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
                 weights=stage.checkpoint.weights_hash,
                 normalization=stage.checkpoint.normalization.execute(task).hash,
                 protocol=_protocol(choice, stage),
-                video=run.paths.evaluation_video(stage.folder, task, seed) if filmed else "",
+                video=run.paths.evaluation_video(stage.folder, arena, task, seed) if filmed else "",
             )
 
 
@@ -211,19 +211,11 @@ def _check_rubric(own: Task, arena: Arena) -> None:
             )
 
 
-def _known(trials: Trials, stage: FinishedStage, task: str) -> dict[int, Trial]:
-    found = trials.all(task, stage.number)
+def _known(trials: Trials, arena: Arena, stage: FinishedStage, task: str) -> dict[int, Trial]:
+    """The trials that this arena has judged, by seed."""
+    found = [trial for trial in trials.all(task, stage.number) if trial.source == arena.name]
     weights = stage.checkpoint.weights_hash
     return {trial.seed: trial for trial in found if trial.seed is not None and trial.weights == weights}
-
-
-def _check_arena(run: Run, arena: Arena, known: Iterable[Trial]) -> None:
-    for trial in known:
-        if not trial.operator and trial.source != arena.name:
-            raise HoldfastError(
-                f"{run.path} has trials of {trial.task!r} in the arena {trial.source!r}, which are not averaged with "
-                f"those of {arena.name!r}. Name that arena, or move {run.trials} away to start over."
-            )
 
 
 def _check_alike(run: Run, choice: Choice, stage: FinishedStage, known: Iterable[Trial]) -> None:

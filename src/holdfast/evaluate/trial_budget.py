@@ -56,7 +56,7 @@ def trial_budget(run: Run, trials: Sequence[Trial], width: float) -> TrialBudget
 
     Args:
         run: Its finished stages, with the tasks they have seen, are the cells.
-        trials: Those that count.
+        trials: Those of one source that count.
         width: Wanted width of a 95 % interval, in points.
     """
     if not 0 < width <= 100:

@@ -36,8 +36,8 @@ class Correlation:
 
 
 def difference(run: RunResults, less: RunResults) -> Difference | None:
-    """The paired difference of two runs on the same tasks; None when they cannot be compared."""
-    if run.names != less.names:
+    """The paired difference of two runs on the same tasks by the same source; None when they cannot be compared."""
+    if (run.names, run.source) != (less.names, less.source):
         return None
     last = len(run.tasks)
     final = [[(1, run, i, last), (-1, less, i, last)] for i in range(1, last + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,6 +153,11 @@ def heat(axes: Axes, values: Any, columns: Sequence[str], rows: Sequence[str], f
     axes.xaxis.tick_top()
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
+
+
+def wrapped(text: str, width: int, lines: int = 3) -> str:
+    """A text in at most so many lines of so many characters."""
+    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …", break_on_hyphens=False))
 
 
 def slug(name: str) -> str:

@@ -36,7 +36,7 @@ def draw(runs: Sequence[RunResults], numbers: dict[str, Any]) -> list[Drawing]:
             *_traces(numbers["runs"]),
             *(_matrix(run) for run in numbers["runs"] if run["trials"]),
             *(_milestones(run) for run in numbers["runs"] if run["milestones"]),
-            *_losses(runs),
+            *_losses([runs[training["position"]] for training in numbers["training"]]),
             *_heldout(numbers["runs"]),
         ]
     return unique(drawn)
@@ -64,7 +64,7 @@ def _trace(axes: Axes, run: dict[str, Any], key: str, look: dict[str, Any]) -> b
     points = [(stage["stage"], stage[key]) for stage in run["stages"] if stage[key]["value"] is not None]
     if not points:
         return False
-    line_with_band(axes, points, run["name"], look)
+    line_with_band(axes, points, run["label"], look)
     return True
 
 
@@ -75,7 +75,7 @@ def _matrix(run: dict[str, Any]) -> Drawing:
     rows = [f"after {row['label']}" if run["continual"] else row["label"] for row in run["matrix"]]
     canvas, axes = panel(1.4 + 0.62 * len(columns), 0.9 + 0.36 * len(rows))
     heat(axes, values, columns, rows, ".1f")
-    return finish(canvas, f"matrix-{slug(run['name'])}", "matrix", run["name"])
+    return finish(canvas, f"matrix-{slug(run['label'])}", "matrix", run["label"])
 
 
 def _milestones(run: dict[str, Any]) -> Drawing:
@@ -90,7 +90,7 @@ def _milestones(run: dict[str, Any]) -> Drawing:
         values = [[*before, *(s if s is None else 100 * s for s in row["shares"])] for row in task["rows"]]
         heat(axes, values, columns, [row["name"].replace("_", " ") for row in task["rows"]], ".0f")
         axes.set_title(task["title"], loc="left", fontsize=8, fontweight="bold")
-    return finish(canvas, f"milestones-{slug(run['name'])}", "milestones", run["name"])
+    return finish(canvas, f"milestones-{slug(run['label'])}", "milestones", run["label"])
 
 
 def _losses(runs: Sequence[RunResults]) -> Iterator[Drawing]:
@@ -149,7 +149,7 @@ def _heldout(runs: Sequence[dict[str, Any]]) -> Iterator[Drawing]:
             shown += 1
             look = look_of(position)
             x, y = zip(*both, strict=True)
-            axes.scatter(x, y, s=18, color=look["color"], marker=look["marker"], label=run["name"])
+            axes.scatter(x, y, s=18, color=look["color"], marker=look["marker"], label=run["label"])
     if shown:
         axes.set_xlabel("held-out score")
         axes.set_ylabel("score of trials")

@@ -14,6 +14,7 @@ from holdfast.runs.heldout import read_scores
 from holdfast.runs.paths import StagePaths
 from holdfast.runs.run import read_run
 from holdfast.runs.run_log import RANGE_CHECK, read_lines
+from holdfast.runs.sources import by_source, choose_source, matrix_of
 from holdfast.runs.trials import Trials
 
 # Arrangements without a sequence of stages: all scores belong to one row, written as that of the last stage.
@@ -32,7 +33,7 @@ class StageLog:
 
 @dataclass(frozen=True)
 class RunResults:
-    """All data of one run that the report uses."""
+    """All data of one run that the report uses, with the trials of one source."""
 
     path: Path
     name: str
@@ -45,6 +46,7 @@ class RunResults:
     heldout: Matrix | None
     range_checks: tuple[dict[str, Any], ...]
     stages: tuple[StageLog, ...]
+    source: str = ""  # of its trials; empty where there are none yet
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,22 +69,45 @@ class RunResults:
         return tuple(t for t in self.trials if t.task == self.names[task - 1] and t.stage == stage)
 
 
-def gather(paths: Sequence[Path]) -> tuple[RunResults, ...]:
-    """Read the runs, with the baselines that they are to each other, for FWT."""
-    runs = [read_results(path) for path in paths]
-    names = [run.name for run in runs]
-    for position, run in enumerate(runs):
-        if names.count(run.name) > 1:  # runs of the same name in different folders
-            runs[position] = replace(run, name=f"{run.path.resolve().parent.name}/{run.name}")
-    if len({run.path.resolve() for run in runs}) < len(runs):
-        raise HoldfastError(f"A run was given twice: {', '.join(str(run.path) for run in runs)}. Name each once.")
-    return with_baselines(runs)
+def gather(paths: Sequence[Path], source: str | None = None) -> tuple[RunResults, ...]:
+    """Read the runs, with the baselines that they are to each other, for FWT.
+
+    A run that several sources have judged comes once for each of them, unless one is asked for.
+    """
+    found = [read_results(path) for path in paths]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise HoldfastError(f"A run was given twice: {', '.join(map(str, paths))}. Name each once.")
+    names = [first.name for first, *_ in found]
+    runs = []
+    for results in found:
+        for run in results:
+            twice = names.count(run.name) > 1  # runs of the same name in different folders
+            runs.append(replace(run, name=f"{run.path.resolve().parent.name}/{run.name}") if twice else run)
+    return with_baselines(_chosen(runs, source))
+
+
+def _chosen(runs: Sequence[RunResults], source: str | None) -> list[RunResults]:
+    """The results of one source, or of all. A run without trials stands beside those of the first source."""
+    sources = list(dict.fromkeys(run.source for run in runs if run.source))
+    if source is None:
+        return [run if run.source else replace(run, source=next(iter(sources), "")) for run in runs]
+    chosen: dict[Path, RunResults] = {}
+    choose_source(sources, source, ", ".join(dict.fromkeys(str(run.path) for run in runs)))
+    for run in runs:
+        if run.source == source:
+            chosen[run.path] = run
+        else:
+            chosen.setdefault(run.path, replace(run, source=source, trials=(), matrix=Matrix(run.names, {})))
+    return list(chosen.values())
 
 
 def with_baselines(runs: Sequence[RunResults]) -> tuple[RunResults, ...]:
-    """The same runs; the tasks that one of them trained alone are the baseline of those that learned in sequence."""
+    """The same runs; the tasks that one of them trained alone are the baseline of those that learned in sequence.
+
+    Scores are compared with those of the same source only.
+    """
     alone = {  # by task, because a stream's tasks may have been trained alone in several runs
-        run.names[i - 1]: scores
+        (run.source, run.names[i - 1]): scores
         for run in reversed(runs)
         if run.arrangement == "alone"
         for (i, _), scores in run.matrix.cells.items()
@@ -90,36 +115,47 @@ def with_baselines(runs: Sequence[RunResults]) -> tuple[RunResults, ...]:
     return tuple(_with_baseline(run, alone) for run in runs)
 
 
-def _with_baseline(run: RunResults, alone: dict[str, tuple[float, ...]]) -> RunResults:
+def _with_baseline(run: RunResults, alone: dict[tuple[str, str], tuple[float, ...]]) -> RunResults:
     if not run.continual:
         return run
-    baseline = {i: alone[name] for i, name in enumerate(run.names, 1) if name in alone}
+    keys = {i: (run.source, name) for i, name in enumerate(run.names, 1)}
+    baseline = {i: alone[key] for i, key in keys.items() if key in alone}
     return replace(run, matrix=replace(run.matrix, baseline=baseline))
 
 
-def read_results(path: Path) -> RunResults:
-    """Read one run, without a baseline from other runs."""
+def read_results(path: Path) -> list[RunResults]:
+    """Read one run: its results by every source of its trials, without a baseline from other runs."""
     run = read_run(path)
-    trials: Sequence[Trial] = ()
-    matrix, heldout = Matrix(run.names, {}), None
+    trials: list[Trial] = []
     if run.trials.exists():
         with Trials(run.trials) as stored:
-            matrix, trials = _in_one_row(run.arranged(stored.matrix(run.names))), stored.counted()
+            trials = stored.counted()
+    heldout = None
     if run.paths.heldout.exists():
         heldout = _in_one_row(run.arranged(read_scores(run.paths.heldout, run.names)))
-    return RunResults(
+    results = RunResults(
         path=path,
         name=run.name,
         method=run.method,
         tasks=run.tasks,
         config=run.config,
-        matrix=matrix,
-        trials=_in_rows(trials, run.names, run.arrangement),
+        matrix=Matrix(run.names, {}),
+        trials=(),
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),
         stages=tuple(_stage(stage) for stage in run.paths.stages()),
         arrangement=run.arrangement,
     )
+    judged = [
+        replace(
+            results,
+            source=source,
+            matrix=_in_one_row(run.arranged(matrix_of(run.names, found))),
+            trials=_in_rows(found, run.names, run.arrangement),
+        )
+        for source, found in by_source(trials).items()
+    ]
+    return judged or [results]
 
 
 def _in_one_row(matrix: Matrix) -> Matrix:

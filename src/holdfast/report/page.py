@@ -17,7 +17,7 @@ from holdfast.report.drawing import COLOURS
 from holdfast.report.figures import draw
 from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import finite, summary
-from holdfast.report.videos import BUDGET, clips
+from holdfast.report.videos import BUDGET, Clip, clips, picture_uri, strip_drawings, strips, together
 from holdfast.runs.paths import RunPaths
 
 _HERE = Path(__file__).parent / "template"
@@ -28,6 +28,7 @@ _SECTIONS = {
     "milestones": "Milestones",
     "penalties": "Penalties",
     "heldout": "Held-out",
+    "strips": "Attempts",
     "videos": "Videos",
     "replayed": "Replay",
     "losses": "Losses",
@@ -36,9 +37,12 @@ _SECTIONS = {
 _ALWAYS = ("results", "matrices")
 
 
-def write(paths: Sequence[Path], output: Path | None = None) -> Path:
-    """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path."""
-    runs = gather(paths)
+def write(paths: Sequence[Path], output: Path | None = None, source: str | None = None) -> Path:
+    """Write the page of these runs, `metrics.json` and `figures/` beside it, and return the page's path.
+
+    Without a `source`, the results of all sources stand side by side.
+    """
+    runs = gather(paths, source)
     return write_results(runs, output or RunPaths(runs[0].path).report)
 
 
@@ -51,27 +55,32 @@ def write_results(runs: Sequence[RunResults], page: Path) -> Path:
         raise HoldfastError(f"{folder} cannot be made ({error.strerror}). Give another --output.") from None
     numbers = summary(runs)
     drawings = draw(runs, numbers)
-    for drawing in drawings:
+    videos = clips(runs, [run["label"] for run in numbers["runs"]], page)
+    for drawing in (*drawings, *strip_drawings(strips(videos))):
         drawing.write(folder)
     (page.parent / "metrics.json").write_text(json.dumps(finite(numbers), indent=1))
     figures = [{"name": d.name, "section": d.section, "title": d.title, "svg": d.inline()} for d in drawings]
-    page.write_text(render(runs, numbers, figures, page), encoding="utf-8")
+    page.write_text(render(runs, numbers, figures, videos), encoding="utf-8")
     return page
 
 
-def render(runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[dict[str, Any]], page: Path) -> str:
+def render(
+    runs: Sequence[RunResults], numbers: dict[str, Any], figures: list[dict[str, Any]], videos: Sequence[Clip]
+) -> str:
     """The page as text. Jinja escapes every value; only our own drawings, style and script are inserted as they are."""
-    videos = clips(runs, page)
-    has = {part: any(run[part] for run in numbers["runs"]) for part in numbers["runs"][0]}
-    has |= {"videos": bool(videos)} | {figure["section"]: True for figure in figures}
+    parts = [(part, value) for entry in (*numbers["runs"], *numbers["training"]) for part, value in entry.items()]
+    has = {part for part, value in parts if value} | {figure["section"] for figure in figures}
+    has |= ({"videos"} if videos else set()) | ({"strips"} if strips(videos) else set())
     return (
         templates()
         .get_template("page.html")
         .render(
             numbers=numbers,
-            sections=[(name, title) for name, title in _SECTIONS.items() if name in _ALWAYS or has.get(name)],
+            sections=[(name, title) for name, title in _SECTIONS.items() if name in _ALWAYS or name in has],
             figures=figures,
             clips=videos,
+            together=together(videos),
+            strips=strips(videos),
             video_limit=BUDGET // 1_000_000,
             paths=[str(run.path) for run in runs],
             titles={task.name: task.title for run in runs for task in run.tasks},
@@ -94,6 +103,7 @@ def templates(*folders: Path) -> Environment:
         "interval": _interval,
         "percent": _percent,
         "short": _short,
+        "picture": picture_uri,
     }
     script = (_HERE / "page.js").read_text()
     environment.globals |= {

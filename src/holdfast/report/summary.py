@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +12,7 @@ from holdfast import __version__, catalog
 from holdfast.core.records import Matrix, Task
 from holdfast.metrics import Figure, mean_of_means, summarize
 from holdfast.report.compare import correlation, difference
+from holdfast.report.finding import findings, title
 from holdfast.report.gather import WITHOUT_STAGES, RunResults
 
 type Plain = dict[str, Any]
@@ -20,20 +21,33 @@ _NOTABLE = 0.05  # a smaller share of trials shows neither that a task was learn
 
 
 def summary(runs: Sequence[RunResults]) -> Plain:
-    """All numbers of the page."""
+    """All numbers of the page. A run that several sources have judged stands there once for each of them."""
+    several = len({run.source for run in runs}) > 1
+    shown = [_run(run, f"{run.name} ({run.source})" if several else run.name) for run in runs]
+    differences = list(_differences(runs))
+    tables = dict.fromkeys((run.names, run.source) for run in runs)
     return {
         "holdfast": __version__,
-        "runs": [_run(run) for run in runs],
-        "differences": [_difference(run, runs[0]) for run in runs[1:]],
-        "streams": [_stream(runs, names) for names in dict.fromkeys(run.names for run in runs)],
+        "title": title(shown),
+        "findings": findings(shown, differences),
+        "runs": shown,
+        "training": [_training(runs, position) for position in _first_of_each(runs)],
+        "differences": differences,
+        "streams": [_stream(runs, *table) for table in tables],
     }
 
 
-def _stream(runs: Sequence[RunResults], names: tuple[str, ...]) -> Plain:
-    """Runs on the same tasks in the same order, for one table."""
-    mine = [position for position, run in enumerate(runs) if run.names == names]
+def _stream(runs: Sequence[RunResults], names: tuple[str, ...], source: str) -> Plain:
+    """Runs on the same tasks in the same order by the same source, for one table."""
+    mine = [position for position, run in enumerate(runs) if (run.names, run.source) == (names, source)]
     trials = sum(len(runs[position].trials) for position in mine)
-    return {"tasks": list(names), "runs": mine, "trials": trials, "published": published(names)}
+    return {"tasks": names, "source": source, "runs": mine, "trials": trials, "published": published(names)}
+
+
+def _first_of_each(runs: Sequence[RunResults]) -> list[int]:
+    """Positions of the runs, each folder once, whatever the number of its sources."""
+    paths = [run.path for run in runs]
+    return [position for position, path in enumerate(paths) if path not in paths[:position]]
 
 
 def published(names: tuple[str, ...]) -> Plain | None:
@@ -46,9 +60,17 @@ def published(names: tuple[str, ...]) -> Plain | None:
     return None
 
 
-def _difference(run: RunResults, less: RunResults) -> Plain:
-    found = difference(run, less)
-    return asdict(found) if found else {"run": run.name, "less": less.name, "seeds": 0, "average_score": None}
+def _differences(runs: Sequence[RunResults]) -> Iterator[Plain]:
+    """Every run less the first one of the same source."""
+    sources = [run.source for run in runs]
+    for position, run in enumerate(runs):
+        first = sources.index(run.source)
+        if first < position:
+            found = difference(run, runs[first])
+            none = {"run": run.name, "less": runs[first].name, "seeds": 0, "average_score": None}
+            yield (asdict(found) if found else none) | {
+                "source": run.source, "position": position, "less_position": first
+            }  # fmt: skip
 
 
 def finite(value: Any) -> Any:
@@ -60,19 +82,34 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _run(run: RunResults) -> Plain:
+def _training(runs: Sequence[RunResults], position: int) -> Plain:
+    """What the training of a run has logged; `position` is that of its results."""
+    run = runs[position]
+    return {
+        "name": run.name,
+        "position": position,
+        "tasks": [{"name": task.name, "title": task.title} for task in run.tasks],
+        "replay": _replay(run),
+        "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
+        "audit": _range_checks(run),
+    }
+
+
+def _run(run: RunResults, label: str) -> Plain:
     stages = summarize(run.matrix)
     final: Plain = asdict(stages[-1])
     if not run.continual:  # without stages there is no transfer
         final |= {"bwt": asdict(Figure(None)), "fwt": asdict(Figure(None))}
     return {
         "name": run.name,
+        "source": run.source,
+        "label": label,
         "method": run.method,
         "continual": run.continual,
         "seed": run.config.get("seed"),
         "tasks": [{"name": task.name, "title": task.title, "instruction": task.instruction} for task in run.tasks],
         "trials": len(run.trials),
-        "sources": dict(Counter(trial.source or "unknown" for trial in run.trials)),
+        "scores": _scores(run.matrix) if run.trials else None,
         "matrix": matrix_rows(run, run.matrix, with_milestones=True),
         "baseline": [_cell(run.matrix.baseline.get(i)) for i in range(1, len(run.tasks) + 1)],
         "stages": [asdict(stage) for stage in stages] if run.continual else [],
@@ -80,9 +117,17 @@ def _run(run: RunResults) -> Plain:
         "milestones": [_milestones(run, i) for i, task in enumerate(run.tasks, 1) if task.milestones and run.trials],
         "penalties": _penalties(run),
         "heldout": _heldout(run),
-        "replay": _replay(run),
-        "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
-        "audit": _range_checks(run),
+    }
+
+
+def _scores(matrix: Matrix) -> Plain:
+    """The scores of all trials in the form that `holdfast metrics` reads."""
+    size = len(matrix.tasks)
+    rows = [[matrix.cells.get((i, j)) for i in range(1, size + 1)] for j in range(1, size + 1)]
+    return {
+        "tasks": list(matrix.tasks),
+        "cells": rows,
+        "baseline": [matrix.baseline.get(i) for i in range(1, size + 1)],
     }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
-from holdfast.core.records import Trial, TrialProtocol
+from holdfast.core.records import OPERATOR, Trial, TrialProtocol
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import GO, QUIT, Keys
 from holdfast.robots.limits import Limits
@@ -128,9 +128,9 @@ class Session:
         scored = self.robot.trial(book.stage)
         if scored is not None and outcome.ended in ("over", "time"):
             return replace(scored, protocol=self.protocol, **common)
-        source = "operator" if scored is None else scored.source
-        valid = source == "operator" and outcome.ended in ("over", "time", "operator")
-        task, operator = conduct.task.name, book.operator if source == "operator" else ""
+        source = OPERATOR if scored is None else scored.source
+        valid = source == OPERATOR and outcome.ended in ("over", "time", "operator")
+        task, operator = conduct.task.name, book.operator if source == OPERATOR else ""
         return Trial(task, book.stage, (), source=source, operator=operator, valid=valid, notes=outcome.why, **common)
 
     def _content(self, conduct: Conduct, outcome: Outcome, trial: Trial, episode: int | None) -> dict[str, Any]:
@@ -162,14 +162,15 @@ class Session:
 
     def _check_alike(self) -> None:
         """Trials of one cell are made alike, else their mean would say nothing."""
-        if self.book.paths is None or not self.robot.scores_itself:
+        begun = self.robot.trial(self.book.stage)
+        if self.book.paths is None or begun is None:
             return
         asked = self.robot.level, self.protocol
         with Trials(self.book.paths.trials) as trials:
             known = trials.all(self.conduct.task.name, self.book.stage)
         for trial in known:
             alike = (trial.level, trial.protocol) == asked or trial.operator or trial.seed is None
-            if trial.weights == self.book.weights and not alike:
+            if (trial.source, trial.weights) == (begun.source, self.book.weights) and not alike:
                 raise HoldfastError(
                     f"{self.book.run} has trials of {trial.task!r} that were made otherwise ({trial.level}, "
                     f"{trial.protocol or trial.notes}; now {asked[0]}, {asked[1]}), and their mean would say nothing. "

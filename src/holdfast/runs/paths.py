@@ -174,9 +174,9 @@ class RunPaths:
         """The videos of evaluated trials."""
         return self.root / _VIDEOS
 
-    def evaluation_video(self, stage: str, task: str, seed: int) -> str:
+    def evaluation_video(self, stage: str, source: str, task: str, seed: int) -> str:
         """The video of an evaluated trial, relative to the run; `stage` is the name of the stage's folder."""
-        return f"{_VIDEOS}/{stage}/{task}-{seed:04d}.mp4"
+        return f"{_VIDEOS}/{stage}/{source}/{task}-{seed:04d}.mp4"
 
     def finished_rollouts(self) -> Iterator[RolloutPaths]:
         """The attempts that are over, in order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,9 +18,9 @@ from typing import Any
 
 from holdfast.core import outside
 from holdfast.core.append_only import AppendOnlyFile
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
-from holdfast.core.records import Matrix, Trial, TrialProtocol
+from holdfast.core.records import Trial, TrialProtocol
 
 VERSION = 1
 _LONGEST = 10_000  # characters of a text
@@ -159,16 +159,6 @@ class Trials(AppendOnlyFile):
         tried = sorted((t for t in valid if t.weights), key=lambda t: places[t.task, t.stage, t.weights])
         newest = {(trial.task, trial.stage): trial.weights for trial in tried}
         return [t for t in valid if t.weights in ("", newest.get((t.task, t.stage), ""))]
-
-    def matrix(self, names: Sequence[str]) -> Matrix:
-        """Scores of the counted trials by task and stage, as `names` number the tasks."""
-        cells: dict[tuple[int, int], list[float]] = {}
-        for trial in self.counted():
-            if trial.task not in names:
-                raise unknown("task of the run in its trials", trial.task, names)
-            if trial.score is not None:
-                cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
-        return Matrix(tuple(names), {key: tuple(cells[key]) for key in sorted(cells)})
 
 
 def _check_again(trial: Trial, same: Trial | None, origin: str, other: str | None) -> None:

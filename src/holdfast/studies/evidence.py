@@ -18,6 +18,7 @@ from holdfast.methods.method import Arrangement
 from holdfast.norm.range_check import DimensionRange
 from holdfast.report.gather import RunResults, StageLog, read_results
 from holdfast.runs.paths import RunPaths
+from holdfast.runs.sources import by_source, matrix_of
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.study import Study, study_from_json
 
@@ -101,7 +102,9 @@ def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:
     return Evidence(study_from_json(without_folders(to_json(study)), f"Study {study.name}"), runs)
 
 
-def _of_run(run: RunResults) -> RunEvidence:
+def _of_run(results: Sequence[RunResults]) -> RunEvidence:
+    """The evidence of a run, with the trials of all its sources."""
+    run = results[0]
     finished = {stage.number: stage.checkpoint for stage in RunPaths(run.path).stages() if stage.checkpoint.exists}
     weights = {number: checkpoint.recorded_weights_hash for number, checkpoint in finished.items()}
     cells = sorted(run.heldout.cells.items()) if run.heldout else []
@@ -112,7 +115,7 @@ def _of_run(run: RunResults) -> RunEvidence:
         stages=tuple(_of_stage(stage, weights.get(stage.number, "")) for stage in run.stages),
         range_checks=tuple(_of_range_check(check, str(run.path)) for check in run.range_checks),
         heldout={f"{i},{j}": tuple(map(float, scores)) for (i, j), scores in cells} if run.heldout else None,
-        trials=tuple(replace(trial, run="") for trial in run.trials if trial.score is not None),
+        trials=tuple(replace(t, run="") for one in results for t in one.trials if t.score is not None),
     )
 
 
@@ -157,14 +160,10 @@ def _mean(found: Sequence[tuple[float, float]]) -> float:
     return sum(value * weight for value, weight in found) / sum(weight for _, weight in found)
 
 
-def results_of(name: str, path: Path, run: RunEvidence) -> RunResults:
-    """A run's results as the report reads them; `path` says where they come from."""
-    names = run.names
-    cells: dict[tuple[int, int], list[float]] = {}
-    for trial in run.trials:
-        assert trial.score is not None
-        cells.setdefault((names.index(trial.task) + 1, trial.stage), []).append(trial.score)
-    heldout = None
+def results_of(name: str, path: Path, run: RunEvidence, source: str) -> RunResults:
+    """A run's results by one source, as the report reads them; `path` says where they come from."""
+    names, heldout = run.names, None
+    trials = by_source(run.trials).get(source, [])
     if run.heldout is not None:
         heldout = Matrix(names, {cell_of(key): scores for key, scores in run.heldout.items()})
     return RunResults(
@@ -173,12 +172,13 @@ def results_of(name: str, path: Path, run: RunEvidence) -> RunResults:
         method=str(run.config["method"]),
         tasks=run.tasks,
         config=run.config,
-        matrix=Matrix(names, {key: tuple(cells[key]) for key in sorted(cells)}),
-        trials=run.trials,
+        matrix=matrix_of(names, trials),
+        trials=tuple(trials),
         heldout=heldout,
         range_checks=tuple(to_json(check) for check in run.range_checks),
         stages=tuple(StageLog(stage.number, stage.name, stage.lines, stage.kept) for stage in run.stages),
         arrangement=run.arrangement,
+        source=source,
     )
 
 

@@ -117,14 +117,14 @@ def _merge_heldout(
 def _merge_trials(one: Sequence[Trial], other: Sequence[Trial]) -> tuple[Trial, ...]:
     """Every trial once. Trials of a cell have the same weights, and those of an arena the same protocol."""
     merged = {identity(trial): trial for trial in one}
-    made = {(trial.task, trial.stage): _made(trial) for trial in one if not trial.operator}
+    made = {(trial.task, trial.stage, trial.source): _made(trial) for trial in one if not trial.operator}
     weights = {(trial.task, trial.stage): trial.weights for trial in one if trial.weights}
     for trial in other:
         cell = trial.task, trial.stage
         if trial.weights != weights.get(cell, trial.weights) and trial.weights:
             raise _differ(trial, "weights", trial.weights, weights[cell])
         if not trial.operator:
-            for name, value in made.get(cell, {}).items():
+            for name, value in made.get((*cell, trial.source), {}).items():
                 if getattr(trial, name) != value:
                     raise _differ(trial, name, str(getattr(trial, name)), str(value))
         known = merged.get(identity(trial), trial)
@@ -134,7 +134,7 @@ def _merge_trials(one: Sequence[Trial], other: Sequence[Trial]) -> tuple[Trial, 
 
 
 def _made(trial: Trial) -> dict[str, Any]:
-    return {name: getattr(trial, name) for name in ("source", "level", "protocol")}
+    return {name: getattr(trial, name) for name in ("level", "protocol")}
 
 
 def _check_equal(trial: Trial, known: Trial) -> None:

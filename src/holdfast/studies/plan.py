@@ -9,8 +9,9 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
-from holdfast.core.records import Stage
+from holdfast.core.records import OPERATOR, Stage
 from holdfast.methods.method import Arrangement
+from holdfast.runs.sources import by_source
 from holdfast.runs.trials import Trials
 from holdfast.studies.claims import Learned, check_claims
 from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
@@ -120,7 +121,8 @@ def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
         trials = 0
         if paths.trials.exists():
             with Trials(paths.trials) as file:
-                trials = len(file.counted())
+                judged = by_source(file.counted())
+            trials = max((len(found) for source, found in judged.items() if source != OPERATOR), default=0)
         finished = sum(stage.checkpoint.exists for stage in paths.stages())
         found.append(RunStatus(planned, finished, trials))
     return found

@@ -28,6 +28,8 @@ def summary(results: StudyResults) -> Plain:
         "holdfast": __version__,
         "study": results.study.name,
         "question": results.study.question,
+        "source": results.source,
+        "other_sources": results.others,
         "streams": [_stream(names, groups) for names in streams],
         "groups": [_group(results.study, group, streams, measures) for group in groups],
         "differences": _differences(groups, streams, measures),

@@ -26,6 +26,9 @@ def _groups(summary: dict[str, Any]) -> Table:
         table.add_row(Text(group["label"]), *figures, str(len(group["seeds"])), f"{group['trials']:,}")
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
     table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
+    if summary["other_sources"]:
+        others = (f"{count:,} of {source}" for source, count in summary["other_sources"].items())
+        table.caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
     return table
 
 

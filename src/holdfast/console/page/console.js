@@ -5,6 +5,11 @@
 const fresh = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const MARKS = ["milestone", "penalty", "final", "invalid", "note", "clock"];
 const LETTERS = "asdghjkl";
+/** The tab that was chosen, until the browser's tab is closed: another console need not begin there. */
+const chosen = {
+  get() { try { return sessionStorage.getItem("holdfast-tab"); } catch { return null; } },
+  set(name) { try { sessionStorage.setItem("holdfast-tab", name); } catch { /* shown, not kept */ } },
+};
 /** What was typed. A field that is full may hold half of an emoji, which is not text and would be refused. */
 const typed = (id) => $(id).value.trim().replace(/\p{Surrogate}/gu, "");
 
@@ -173,7 +178,7 @@ async function choose(name) {
   keepNote();
   attempt = null;
   tab = name;
-  kept.set("tab", name);
+  chosen.set(name);
   player.show(null);
   $("toast").hidden = true;
   render();
@@ -239,7 +244,7 @@ document.addEventListener("keydown", (event) => {
 (async () => {
   const hello = await insist("/api/hello");
   operator = kept.get("operator", "") || hello.operator;
-  tab = kept.get("tab", "") || hello.way;
+  tab = chosen.get() || hello.way;
   $("name").value = hello.operator;
   render();
   if (operator) choose(tab); else $("name").focus();

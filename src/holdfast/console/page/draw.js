@@ -42,7 +42,8 @@ function render() {
 /** The buttons of a task's rubric, made once per attempt. */
 function build() {
   const tag = (textContent) => make("span", { className: "tag", textContent });
-  $("meta").replaceChildren(tag(`Trial ${attempt.number}`), ...(attempt.layout ? [tag(`Layout ${attempt.layout}`)] : []));
+  $("meta").replaceChildren(...[`Trial ${attempt.number}`, attempt.layout && `Layout ${attempt.layout}`, attempt.second && "Second opinion"].filter(Boolean).map(tag));
+  $("second").hidden = !attempt.second;
   $("title").textContent = attempt.title;
   $("instruction").textContent = attempt.instruction;
   const inside = (key, title, text) => [

@@ -53,5 +53,35 @@ for (const grid of document.querySelectorAll("[role=grid]")) {
   });
 }
 
+// Attempts at one layout play in step: what is done to one video is done to the others; a shorter one waits at its end.
+for (const group of document.querySelectorAll(".together")) {
+  const films = [...group.querySelectorAll("video")], button = group.querySelector("button"), led = new Set();
+  if (!button) continue;
+  const running = () => films.some((film) => !film.paused);
+  const others = (film) => films.filter((other) => other !== film);
+  const label = () => { button.textContent = running() ? "Pause" : "Play together"; };
+  const lead = (film, other) => {
+    const at = Math.min(film.currentTime, other.duration || Infinity);
+    if (Math.abs(other.currentTime - at) < 0.05) return;
+    led.add(other);
+    other.currentTime = at;
+  };
+  for (const film of films) {
+    film.addEventListener("play", () => {
+      for (const other of others(film)) if (other.paused && !other.ended) { lead(film, other); other.play(); }
+      label();
+    });
+    film.addEventListener("pause", () => { if (!film.ended) for (const other of others(film)) other.pause(); label(); });
+    film.addEventListener("ended", label);
+    film.addEventListener("seeked", () => { if (!led.delete(film)) for (const other of others(film)) lead(film, other); });
+  }
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    if (running()) return films.forEach((film) => film.pause());
+    const again = films.every((film) => film.ended);
+    for (const film of films) if (again || !film.ended) film.play();
+  });
+}
+
 // Open all details before printing.
 addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.deep)")) part.open = true; });

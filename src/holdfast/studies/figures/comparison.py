@@ -7,8 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report.drawing import COLOURS, METRICS, finish, look_of, panel
-from holdfast.studies.figures.labels import wrapped
+from holdfast.report.drawing import COLOURS, METRICS, finish, look_of, panel, wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_score
 

@@ -20,8 +20,9 @@ from holdfast.report.drawing import (
     panel,
     slug,
     transfer_limits,
+    wrapped,
 )
-from holdfast.studies.figures.labels import STREAM, flag_words, label, wrapped
+from holdfast.studies.figures.labels import STREAM, flag_words, label
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_sweep
 

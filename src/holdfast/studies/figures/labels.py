@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -62,8 +61,3 @@ def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> lis
         same = sum(text == own or text.startswith(f"{own} (") for text in found)
         found.append(f"{own} ({same + 1})" if same else own)
     return found
-
-
-def wrapped(text: str, width: int, lines: int = 3) -> str:
-    """A text in at most so many lines of so many characters."""
-    return "\n".join(textwrap.wrap(text, width, max_lines=lines, placeholder=" …", break_on_hyphens=False))

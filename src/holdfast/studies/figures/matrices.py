@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from holdfast.report.drawing import COLOURS, finish, heat
-from holdfast.studies.figures.labels import wrapped
+from holdfast.report.drawing import COLOURS, finish, heat, wrapped
 from holdfast.studies.figures.plot import FEW, Row, ShownGroup, ShownStream, StudyPlot, task_titles
 
 _ACROSS = 2  # panels side by side

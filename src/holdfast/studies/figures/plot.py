@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from holdfast.report.drawing import Drawing, panel, slug
+from holdfast.report.drawing import Drawing, panel, slug, wrapped
 from holdfast.report.gather import RunResults
-from holdfast.studies.figures.labels import STREAM, label, labels, wrapped
+from holdfast.studies.figures.labels import STREAM, label, labels
 from holdfast.studies.results import RunGroup, StudyResults
 
 FEW = 6  # tasks whose titles fit side by side
