@@ -11,8 +11,9 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 @pytest.fixture(autouse=True)
-def no_window(monkeypatch):
+def small_machine(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # each further process imports LeRobot once more
 
 
 @pytest.mark.slow
