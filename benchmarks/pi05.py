@@ -33,7 +33,7 @@ from pi05_parts.speed import machine, train
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli import set_up_torch
+from holdfast.core.torch_environment import set_up_torch
 
 PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "machine": (machine, 60),

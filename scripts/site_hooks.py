@@ -1,10 +1,13 @@
-"""What MkDocs cannot do itself: list the tutorials, and write the help of every command into reference/commands.md."""
+"""What MkDocs cannot do itself: list the tutorials, show the notebooks, and write out the help of every command."""
 
 import contextlib
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
+
+from mkdocs.structure.files import File
 
 from holdfast.cli import main
 from holdfast.commands import COMMANDS
@@ -24,8 +27,29 @@ def _add_last(name: str) -> tuple[bool, str]:
     return name.startswith("add_"), name
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Every notebook is a page, too."""
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        page = file.src_uri.replace(".ipynb", ".md")
+        files.append(File.generated(config, page, content=notebook_page(Path(file.abs_src_path))))
+    return files
+
+
+def notebook_page(path: Path) -> str:
+    """A notebook as Markdown: its code in blocks, and below the title a link to the notebook itself."""
+    parts = [
+        f"```python\n{text}\n```" if cell["cell_type"] == "code" else text
+        for cell in json.loads(path.read_text())["cells"]
+        for text in ["".join(cell["source"])]
+    ]
+    title, _, rest = parts[0].partition("\n")
+    origin = f'This page is a <a href="{path.name}" download>notebook</a> to run in Jupyter.'
+    return "\n\n".join([title, origin, rest, *parts[1:]])
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace the mark by one section for each command."""
+    """Link to the pages of notebooks, and replace the mark by one section for each command."""
+    markdown = markdown.replace(".ipynb)", ".md)")
     return markdown.replace(MARK, "\n".join(map(section, COMMANDS))) if MARK in markdown else markdown
 
 

@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from holdfast import __version__
-from holdfast.cli import entry, main, set_up_torch
+from holdfast.cli import entry, main
 from holdfast.commands import COMMANDS, GROUPS
+from holdfast.core.torch_environment import set_up_torch
 
 
 def test_help_names_every_command_under_its_group(capsys):

@@ -18,7 +18,7 @@ ROOT = REPOSITORY / "src" / "holdfast"
 ORDER = [
     "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
     "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "lerobot_plugins",
-    "recipes", "studies", "commands", "cli",
+    "api", "recipes", "studies", "commands", "cli",
 ]  # fmt: skip
 LEROBOT = (
     "data.lerobot",

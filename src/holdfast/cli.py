@@ -14,6 +14,7 @@ from typing import TextIO
 from holdfast import __version__
 from holdfast.commands import COMMANDS, GROUPS
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.torch_environment import set_up_torch
 
 HELP = """\
 Holdfast teaches a robot policy new tasks one after another without losing the old ones.
@@ -65,15 +66,6 @@ def _help() -> Iterator[str]:
 def _shortened(message: str) -> str:
     """A message without the middle of a value that somebody made very long; advice comes last and stays."""
     return message if len(message) <= 4000 else f"{message[:2000]} ... {message[-1000:]}"
-
-
-def set_up_torch() -> None:
-    """Set the environment variables that torch reads when it starts; those already set are left alone."""
-    # On shared cores two threads can be far slower than one.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
-    # Without it GPU memory fragments: pi0.5's largest batch would be a tenth smaller.
-    if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # the older name
-        os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
 
 def entry() -> None:

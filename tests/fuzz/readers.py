@@ -128,10 +128,18 @@ def stored_robot(file: Path) -> object:
 
 
 def own_method(file: Path) -> object:
-    from holdfast.runs.method_file import arrangement_of
+    from holdfast.runs.own_files import arrangement_of
     from holdfast.runs.paths import RunPaths
 
     return arrangement_of(RunPaths(file.parent), "my_methods.py:Mine")
+
+
+def own_selection(file: Path) -> object:
+    from holdfast.runs.own_files import settle_selection
+    from holdfast.runs.paths import RunPaths
+
+    (file.parent / "choosing.py").write_text("")
+    return settle_selection(RunPaths(file.parent), f"{file.parent}/choosing.py:shortest")
 
 
 def seal_robot(file: Path) -> None:
@@ -507,6 +515,7 @@ READERS = [
     Reader("heldout.json", copied("run", "heldout.json"), report(0)),
     Reader("embodiment.json", written("embodiment.json", samples.STORED_ROBOT), stored_robot, seal_robot),
     Reader("method.json", written("method.json", samples.OWN_METHOD), own_method),
+    Reader("selection.json", written("selection.json", samples.OWN_SELECTION), own_selection),
     Reader("frames.json", written("frames.json", {"reach": "jpeg"}), frame_formats),
     Reader("study.toml", written("study.toml", samples.STUDY), study),
     Reader("study.json", written("study.json", samples.STORED_STUDY), study),

@@ -109,6 +109,7 @@ RUN = {
 _DIMENSION = {"name": "a", "arm": "left", "kind": "joint", "lower": -1.0, "upper": 1.0, "step": 0.1, "fastest": 0.2}
 _EMBODIMENT = {"name": "one", "dimensions": [_DIMENSION]}
 OWN_METHOD = {"name": "my_methods.py:Mine", "sha256": "0" * 64, "arrangement": "stream"}
+OWN_SELECTION = {"name": "choosing.py:shortest", "sha256": hashlib.sha256(b"").hexdigest()}
 STORED_ROBOT = {
     "embodiment": _EMBODIMENT,
     "sha256": hashlib.sha256(json.dumps(_EMBODIMENT, sort_keys=True).encode()).hexdigest(),

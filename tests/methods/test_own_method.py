@@ -8,8 +8,9 @@ import yaml
 from method_runs import arguments, killed, same, train, weights
 
 from holdfast.cli import main
+from holdfast.core import own_code
 from holdfast.core.errors import HoldfastError
-from holdfast.methods import build_method, own
+from holdfast.methods import build_method
 from holdfast.report.gather import gather
 from holdfast.runs.run import read_run
 from holdfast.studies import load_study
@@ -67,7 +68,7 @@ def mine(toy, monkeypatch):
         ("a.py:Other", FILE, "Other is no method in that file"),
         ("a.py:require", FILE, "require is no method in that file"),
         ("a.py:", FILE, "an empty name is no method"),
-        ("a.py:Mine", "x = 1", "It has no class"),
+        ("a.py:Mine", "x = 1", "It has no class and no function"),
         ("a.py:Mine", "#" * 2**21, "1 MiB"),
     ],
 )
@@ -119,7 +120,7 @@ def test_everything_but_training_does_without_the_file_and_never_runs_it(toy, mi
     shutil.move(toy / "my_methods.py", toy / "elsewhere.py")
     evil = toy / "evil.py"
     evil.write_text(f"open({str(toy / 'was_run')!r}, 'w')\n" + FILE)
-    monkeypatch.setattr(own, "_run", lambda *args: pytest.fail("a file was run"))
+    monkeypatch.setattr(own_code, "_run", lambda *args: pytest.fail("a file was run"))
     for method in ("my_methods.py:Mine", f"{evil}:Mine"):  # as it was, and as somebody else might make it
         settings = yaml.safe_load((run / "run.yaml").read_text())
         settings["config"]["method"] = method

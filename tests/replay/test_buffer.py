@@ -10,7 +10,6 @@ from toys import candidates
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
-from holdfast.replay import buffer as buffers
 from holdfast.replay.buffer import Buffer, quota
 from holdfast.replay.selection import SELECTIONS, Selection
 
@@ -152,7 +151,7 @@ def test_a_selection_that_does_not_rank_every_episode_once_is_refused(monkeypatc
 
 def test_another_selection_decides_what_is_kept_and_stays_nested(monkeypatch):
     longest = Selection(lambda found: tuple(int(e) for e in np.argsort(-found.lengths)))
-    monkeypatch.setitem(buffers.SELECTIONS, "longest", longest)
+    monkeypatch.setitem(SELECTIONS, "longest", longest)
     first = Buffer(0.5).after_stage(candidates("a", [3, 9, 1, 7], 0), "f", "longest")
     second = first.after_stage(candidates("b", [1, 2, 3, 4], 0), "f", "longest")
     assert first.of("a").episodes == (1, 3)

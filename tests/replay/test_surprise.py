@@ -15,7 +15,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.config import ReplayConfig
-from holdfast.train import keep
+from holdfast.train import engine, keep
 
 
 def stage(buffer, task, scores, rises=None):
@@ -141,6 +141,6 @@ def test_the_rise_is_zero_for_the_policy_of_the_stage_itself(toy, monkeypatch):
         found.append(probe.rises(kept) if len(kept.tasks) == 1 else None)
         return kept
 
-    monkeypatch.setattr("holdfast.train.engine.keep_episodes", looking)
+    monkeypatch.setattr(engine, "keep_episodes", looking)
     assert main([*arguments(toy, "run"), "--tasks=[reach]"]) == 0
     assert np.array_equal(found[0]["reach"], np.zeros(6))

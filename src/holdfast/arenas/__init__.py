@@ -49,6 +49,19 @@ def _start(file: Path) -> Arena:
     return WorkerArena(file)
 
 
+def path_of(arena: str | type[Arena]) -> str:
+    """The name by which `load` finds an arena, in this process and in those that it starts."""
+    if isinstance(arena, str):
+        return arena
+    path = f"{arena.__module__}:{arena.__qualname__}"
+    if arena.__module__ == "__main__" or "." in arena.__qualname__:
+        raise HoldfastError(
+            f"Other processes cannot import the arena {arena.__qualname__}. Put the class at the top level of a file "
+            "and import it from there; in a notebook, begin its cell with %%writefile my_arena.py."
+        )
+    return {known: name for name, known in ARENAS.items()}.get(path, path)
+
+
 def _make(path: str) -> Arena:
     module, _, kind = path.partition(":")
     try:

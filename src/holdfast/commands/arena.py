@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from holdfast import arenas
 from holdfast.arenas.arena_file import WORKERS, read_arena_file, set_up_arenas
 from holdfast.arenas.setups import SETUPS, set_up
 from holdfast.commands.flags import ARENA
+from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 from holdfast.core.names import check_name
 
@@ -42,12 +42,7 @@ worker = "{name}.py"  # beside this file, or one that Holdfast brings: gymnasium
 
 def main(argv: list[str]) -> int:
     """Run `holdfast arena`."""
-    parser = argparse.ArgumentParser(
-        prog="holdfast arena",
-        description=_HELP,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser(prog="holdfast arena", description=_HELP, epilog=_EXAMPLES)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("ls", help="list arenas")
     checking = actions.add_parser("check", help="test an arena")

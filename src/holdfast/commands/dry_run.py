@@ -12,10 +12,10 @@ from rich.console import Console
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
+from holdfast.core.own_code import is_own
 from holdfast.core.progress import working
 from holdfast.core.records import Stream
 from holdfast.data.cache.listing import say_size
-from holdfast.methods.own import is_own
 from holdfast.train import plan as plans
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.micro_batches import deal

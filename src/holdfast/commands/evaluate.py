@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,14 +10,6 @@ from rich.markup import escape
 from holdfast.commands.flags import ARENA
 from holdfast.commands.metrics import print_metrics
 from holdfast.commands.parser import Parser
-from holdfast.core.device_name import check_device
-from holdfast.core.errors import HoldfastError
-from holdfast.core.gpu_driver import has_gpu_driver
-from holdfast.core.progress import progress_bar
-
-if TYPE_CHECKING:
-    from holdfast.evaluate.engine import Choice, Evaluation
-    from holdfast.runs.run import Run
 
 _HELP = """\
 Run trials of every task that a run has seen, after every stage, in an arena, usually the twin: N trials per cell, the
@@ -52,41 +41,21 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
+    from holdfast.api.evaluate import evaluate
     from holdfast.arenas import load
-    from holdfast.evaluate.engine import Choice, Evaluation, matrix, plan, share_out
+    from holdfast.evaluate.engine import matrix
     from holdfast.runs.run import read_run
     from holdfast.runs.sources import by_source
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
-    runs = [read_run(folder) for folder in args.runs]
-    if len({run.path.resolve() for run in runs}) < len(runs):
-        raise HoldfastError(f"A run is given twice: {', '.join(map(str, args.runs))}. Name each once.")
     baseline = read_run(args.baseline) if args.baseline else None
-    own = ("runs", "baseline", "heldout", "device", "arena")
-    common = {name: value for name, value in vars(args).items() if name not in own}
-    named = list(dict.fromkeys(args.arena or ["twin"]))
-    choices = {name: Choice(**common, arena=name, device=_device(args.device)) for name in named}
+    args.arena = args.arena or ["twin"]
+    evaluate(*args.runs, **{k: v for k, v in vars(args).items() if k not in ("runs", "baseline")}, console=console)
+    runs, here = [read_run(folder) for folder in args.runs], [load(name).name for name in dict.fromkeys(args.arena)]
     for run in runs:
-        if len(run.stages) < run.planned:
-            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
-        if args.heldout:
-            _heldout(run, args.heldout, choices[named[0]], console)
-    with ExitStack() as files:
-        trials = [files.enter_context(Trials(run.trials)) for run in runs]
-        parts: dict[str, list[Evaluation]] = {name: [] for name in named}
-        for run, file in zip(runs, trials, strict=True):
-            shares = share_out(run, list(choices.values())) if args.trials else []
-            tried = [task for share in shares for task in share.tasks]
-            if not args.tasks and (missing := [name for name in run.names if shares and name not in tried]):
-                where = " or ".join(map(repr, named))
-                console.print(f"Left out: {', '.join(missing)}. The arena {where} does not have them.")
-            for share in shares:
-                parts[share.arena].append(Evaluation(run, plan(run, share, file), file))
-        _measure([(choices[name], part) for name, part in parts.items()], console)
-        judged = [file.counted() for file in trials]
-    here = [load(name).name for name in named]
-    for run, counted in zip(runs, judged, strict=True):
+        with Trials(run.trials) as file:
+            counted = file.counted()
         if len(runs) > 1:
             console.rule(str(run.path), align="left")
         sources = by_source(counted)
@@ -99,56 +68,6 @@ def main(argv: list[str]) -> int:
                 said = f"Not counted here: {len(others)} trials of {source}. `holdfast metrics {run.path}` shows them."
                 console.print(escape(said), soft_wrap=True)
     return 0
-
-
-def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> None:
-    """Run the trials of each arena, and print every cell that is done and every trial that is not valid."""
-    from holdfast.evaluate.engine import measure
-
-    evaluations = [of for _, part in parts for of in part]
-    for of in evaluations:
-        left = sum(cell.remaining for cell in of.cells)
-        if of.cells:
-            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
-    cells = [cell for of in evaluations for cell in of.cells]
-    if not cells:
-        return
-    with progress_bar(console, part=(0.0, 1.0)) as progress:
-        bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
-
-        def watch(steps: int) -> None:
-            progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
-
-        written = chain.from_iterable(measure(part, choice, watch) for choice, part in parts)
-        for done, (of, cell, trial) in enumerate(written, 1):
-            said = f"{cell.task} after stage {cell.stage.number}"
-            said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
-            if not trial.valid:
-                progress.console.print(f"{said}, seed {trial.seed}: not valid. {trial.notes}", markup=False)
-            mean = f"{sum(cell.scores) / len(cell.scores):.1f}" if cell.scores else "no score"
-            said = f"{said}: {mean} over {len(cell.scores)} trials"
-            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
-            if cell.settled:
-                progress.console.print(said)
-
-
-def _heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
-    from holdfast.evaluate.heldout import write_heldout
-
-    with progress_bar(console) as progress:
-        bar = progress.add_task("held-out episodes", total=None, note="")
-        for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
-            progress.update(bar, completed=done, total=total, note=note)
-    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
-
-
-def _device(asked: str) -> str:
-    check_device(asked)
-    if asked == "cpu" or (asked == "auto" and not has_gpu_driver()):  # do not import torch, which takes seconds
-        return "cpu"
-    from holdfast.policies.device import choose_device
-
-    return choose_device(asked)
 
 
 def _parser() -> Parser:

@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.commands.parser import explain
 from holdfast.core.errors import HoldfastError
 from holdfast.core.flag_values import check_flag
-from holdfast.methods import METHODS
-from holdfast.methods.own import is_own, load_own
+from holdfast.core.own_code import is_own
+from holdfast.methods import METHODS, method_class
 from holdfast.train.config_flags import preset_flags
 from holdfast.train.presets import PRESETS
 
@@ -133,7 +133,7 @@ def _methods(argv: list[str]) -> str:
     """Every method with its options, and the user's own if it is asked for."""
     lines = ["--method: one of these, each with its own options"]
     own = [word.removeprefix("--method=") for word in argv if word.startswith("--method=") and is_own(word)]
-    for name, method in {**METHODS, **{name: load_own(name) for name in own}}.items():
+    for name, method in {**METHODS, **{name: method_class(name) for name in own}}.items():
         lines += [f"  {name}: {(method.__doc__ or '').strip().splitlines()[0]}", *_lines(method, "method.", 4)]
     return "\n".join(lines)
 

@@ -24,7 +24,7 @@ from holdfast.commands.study_evidence import (
     merge,
     pack,
     print_report,
-    refuse_own_methods,
+    refuse_own_code,
     report,
     report_evidence,
 )
@@ -90,7 +90,7 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
         report(study, folder, args.source)
         return
     if Path(args.study[0]).is_dir():
-        refuse_own_methods(study, args.study[0])
+        refuse_own_code(study, args.study[0])
     plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""))
     console = Console(highlight=False)
     if args.action == "plan":

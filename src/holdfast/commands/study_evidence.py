@@ -12,7 +12,7 @@ from rich.console import Console
 from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import read_content
-from holdfast.methods.own import is_own
+from holdfast.core.own_code import is_own
 from holdfast.studies import Study, load_study, shipped
 from holdfast.studies.evidence import gather_evidence
 from holdfast.studies.evidence_file import SUFFIX, write_evidence
@@ -34,14 +34,15 @@ def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
     return _settled(begun), StudyFolder(output) if output else begun
 
 
-def refuse_own_methods(study: Study, name: str) -> None:
+def refuse_own_code(study: Study, name: str) -> None:
     """Refuse to load a file that a folder names: the folder may come from anywhere, and loading runs the file."""
     for _, flags in study.groups():
-        if is_own(method := str(flags.get("method", ""))):
-            raise HoldfastError(
-                f"{name} uses {method}, which is loaded only for the study's own file. Name that: "
-                f"`holdfast study ... {study.name}.toml --output={name}`."
-            )
+        for value in map(str, flags.values()):
+            if is_own(value):
+                raise HoldfastError(
+                    f"{name} uses {value}, which is loaded only for the study's own file. Name that: "
+                    f"`holdfast study ... {study.name}.toml --output={name}`."
+                )
 
 
 def check_settled(study: Study, folder: StudyFolder) -> None:

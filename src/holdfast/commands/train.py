@@ -6,14 +6,12 @@ import time
 
 from rich.console import Console
 
-from holdfast import catalog
+from holdfast.api.train import settle, train
 from holdfast.commands.dry_run import dry_run
 from holdfast.commands.flags import parse
-from holdfast.core.errors import HoldfastError, unknown
-from holdfast.train import plan as plans
+from holdfast.core.errors import HoldfastError
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
-from holdfast.train.early_checks import check_early
 
 _FIRST_SPEAKS = 10.0  # seconds
 
@@ -70,20 +68,9 @@ def main(argv: list[str]) -> int:
 def run(argv: list[str], ranks: Ranks) -> int:
     """Parse, plan, train; only the first of several ranks prints."""
     config = parse(TrainConfig, "train", argv, EPILOG)
-    from holdfast.train.distributed.micro_batches import deal
-
-    config = deal(config, ranks.count)
-    stream = catalog.load_stream(config.stream, config.data_root).only(config.tasks)
-    for name in config.task_steps:
-        if name not in stream.names:
-            raise unknown("task in --task_steps", name, stream.names)
-    check_early(config, stream)
     console = Console(quiet=not ranks.first)
     if config.dry_run:
-        return dry_run(config, stream, argv, console, ranks.count) if ranks.first else 0
-    console.print(plans.table(plans.make_plan(config, stream, look=False, ranks=ranks.count)))
-    from holdfast.train.engine import train
-
-    folder = train(config, stream, console, ranks)
-    console.print(f"[green]Finished.[/green] A policy per stage is in {folder}/stages/*/checkpoint/policy.")
+        return dry_run(*settle(config, ranks), argv, console, ranks.count) if ranks.first else 0
+    done = train(config, console=console)
+    console.print(f"[green]Finished.[/green] A policy per stage is in {done.path}/stages/*/checkpoint/policy.")
     return 0

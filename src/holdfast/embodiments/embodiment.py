@@ -138,6 +138,17 @@ class Embodiment:
         held = self.still(pose)
         return np.where(self.active(arms) | np.isnan(held), actions, held)
 
+    def hold_idle(
+        self,
+        actions: np.ndarray,
+        state: np.ndarray,
+        names: Sequence[str],
+        state_names: Sequence[str],
+        arms: Iterable[str],
+    ) -> np.ndarray:
+        """The same, with the pose that a state measures; `names` are those of the actions."""
+        return self.hold(actions, self.pose(state, self.measured_by(names, state_names)), arms)
+
     def state_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limit of every dimension of the action, and of the state that measures it."""
         return np.array([d.lower for d in self.dimensions]), np.array([d.upper for d in self.dimensions])

@@ -34,8 +34,8 @@ class Choice:
     horizon: int | None = None
     width: float | None = None
     videos: int = 0
-    stages: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
+    stages: Sequence[int] = ()
+    tasks: Sequence[str] = ()
     unseen: bool = False
     cells: str = "all"
     device: str = "cpu"

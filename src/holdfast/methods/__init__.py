@@ -8,6 +8,7 @@ from inspect import get_annotations
 from typing import Any
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.own_code import is_own, load_own, name_own
 from holdfast.methods.adapters import Adapters
 from holdfast.methods.agem import Agem
 from holdfast.methods.derpp import Derpp
@@ -20,7 +21,6 @@ from holdfast.methods.l2 import L2
 from holdfast.methods.lwf import Lwf
 from holdfast.methods.merge import Merge
 from holdfast.methods.method import Method
-from holdfast.methods.own import is_own, load_own
 from holdfast.methods.sequential import Sequential
 
 METHODS: dict[str, type[Method]] = {
@@ -37,15 +37,27 @@ METHODS: dict[str, type[Method]] = {
     "joint-cumulative": JointCumulative,
     "adapters": Adapters,
 }
+_ADVICE = "A method is a class that inherits holdfast.methods.method.Method; docs/tutorials/add_a_method.md shows one."
 
 
 def method_class(name: str) -> type[Method]:
     """The class of the method with this name. Runs the file of a user's own, so the name must be the user's."""
     if is_own(name):
-        return load_own(name)
+        found: type[Method] = load_own(name, "method", _is_method, _ADVICE)
+        return found
     if name not in METHODS:
         raise HoldfastError(f"{unknown('--method', name, METHODS)} For one of your own give file.py:Class.")
     return METHODS[name]
+
+
+def name_of(kind: type[Method]) -> str:
+    """The name of a method's class, by which `method_class` finds it again."""
+    ours = {method: name for name, method in METHODS.items()}
+    return ours[kind] if kind in ours else name_own(kind, kind.__module__)
+
+
+def _is_method(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, Method)
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> Method:

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_name
 from holdfast.replay.schedule import exact
-from holdfast.replay.selection import SELECTIONS, Candidates
+from holdfast.replay.selection import Candidates, find_selection
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,15 @@ class Buffer:
             rises: How much the loss of every kept episode of a task has risen since its stage, by task: those that rose
                 least are dropped. Without it the last ones are.
         """
-        if selection not in SELECTIONS:
-            raise unknown("selection", selection, SELECTIONS)
+        chosen, total = find_selection(selection), len(candidates.lengths)
         stages = len(self.tasks) + 1
         earlier = tuple(k.shrunk(quota(k.total, self.ratio, stages), (rises or {}).get(k.task)) for k in self.tasks)
-        ranked, total = SELECTIONS[selection].rank(candidates), len(candidates.lengths)
+        ranked = tuple(int(episode) for episode in chosen.rank(candidates))
         if sorted(ranked) != list(range(total)):
             raise HoldfastError(f"Selection {selection!r} must rank every episode of {candidates.task!r} once.")
         episodes = ranked[: quota(total, self.ratio, stages)]
         losses = None
-        if SELECTIONS[selection].by_rise:
+        if chosen.by_rise:
             assert candidates.scores is not None
             losses = tuple(float(candidates.scores[e]) for e in episodes)
         return Buffer(self.ratio, (*earlier, Kept(candidates.task, fingerprint, total, episodes, losses=losses)))

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from holdfast.core.errors import require, require_choice, unknown
+from holdfast.core.errors import require, require_choice
 from holdfast.replay.schedule import Coin, Mix, Share
-from holdfast.replay.selection import SELECTIONS
+from holdfast.replay.selection import find_selection
 
 Store = Literal["reference", "copy"]
 
@@ -42,7 +42,8 @@ class ReplayConfig:
     coin: Coin = "plain"
     # Which episodes are kept: random; diverse (unlike each other in statistics of state and action); coverage (every
     # episode is near a kept one, in its path and its first images); hard (those the policy predicts worst at the end of
-    # their stage); surprise (random at first; later those whose loss has risen most since their stage).
+    # their stage); surprise (random at first; later those whose loss has risen most since their stage); or one of your
+    # own as file.py:function (which runs the file).
     selection: str = "random"
     # reference: kept episodes are read from their datasets, which must stay where they are; copy: the run copies
     # them at the end of each stage, and the stage's dataset may be deleted.
@@ -57,9 +58,7 @@ class ReplayConfig:
         require(self.watch_every >= 1, "replay.watch_every", self.watch_every, "at least 1")
         require_choice("replay.coin", self.coin, Coin)
         require_choice("replay.store", self.store, Store)
-        if self.selection not in SELECTIONS:
-            raise unknown("--replay.selection", self.selection, SELECTIONS)
-        if SELECTIONS[self.selection].by_rise:
+        if find_selection(self.selection).by_rise:
             chosen = (
                 f"with --replay.selection={self.selection}, which looks at kept episodes again at every stage's end"
             )

@@ -1,17 +1,21 @@
 """Which episodes of a task are worth keeping: a ranking, best first.
 
 The buffer keeps a prefix of the ranking, and later only drops from what it kept. So what is kept after a later stage is
-part of what was kept before, whatever the selection. A new selection is one function and one line in the table.
+part of what was kept before, whatever the selection. A new selection is one function: of the user's own in a file, or
+here with a line in the table.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.own_code import is_own, load_own, name_own
 
 POINTS = 32  # of a trajectory, when episodes of different lengths are compared
 
@@ -66,7 +70,7 @@ class Selection:
     last of the ranking.
     """
 
-    rank: Callable[[Candidates], tuple[int, ...]]
+    rank: Callable[[Candidates], Sequence[int]]
     needs_scores: bool = False
     needs_thumbnails: bool = False
     by_rise: bool = False
@@ -138,3 +142,32 @@ SELECTIONS: dict[str, Selection] = {
     "hard": Selection(hard, needs_scores=True),
     "surprise": Selection(random, needs_scores=True, by_rise=True),
 }
+
+
+def find_selection(name: str) -> Selection:
+    """The selection with this name. Runs the file of a user's own, so the name must be the user's."""
+    if is_own(name):
+        found = load_own(name, "selection", _is_selection, _ADVICE)
+        return found if isinstance(found, Selection) else Selection(found)
+    if name not in SELECTIONS:
+        raise HoldfastError(
+            f"{unknown('--replay.selection', name, SELECTIONS)} For one of your own give file.py:function."
+        )
+    return SELECTIONS[name]
+
+
+def name_selection(given: Selection | Callable[[Candidates], Sequence[int]]) -> str:
+    """The name of a selection that Python code gives as an object, by which `find_selection` finds it again."""
+    rank = given.rank if isinstance(given, Selection) else given
+    ours = next((name for name, selection in SELECTIONS.items() if given in (selection, selection.rank)), None)
+    return ours or name_own(given, rank.__module__)
+
+
+def _is_selection(found: object) -> bool:
+    return isinstance(found, Selection) or (callable(found) and not isinstance(found, type))
+
+
+_ADVICE = (
+    "A selection is a function that takes Candidates and returns the numbers of all episodes, best first; "
+    "docs/memory.md shows one."
+)

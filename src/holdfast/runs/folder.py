@@ -17,7 +17,7 @@ from holdfast.core.records import Stage
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.embodiment import settle_embodiment
-from holdfast.runs.method_file import settle_method
+from holdfast.runs.own_files import settle_method, settle_selection
 from holdfast.runs.paths import RunPaths, StagePaths
 from holdfast.runs.run_log import RunLog
 from holdfast.runs.settings import settle_settings
@@ -33,13 +33,14 @@ class RunFolder:
         self.log = RunLog(self.paths.log if writes else None)
 
     def begin(self, config: dict[str, Any], tasks: list[dict[str, Any]], embodiment: Embodiment | None) -> None:
-        """Store settings, tasks, robot and the user's own method, or check that the run was started with the same ones.
+        """Store settings, tasks, robot and the user's own code, or check that the run was started with the same ones.
 
         If an older version did not store the robot, it is stored now.
         """
         settle_settings(self.paths.settings, config, tasks)
         settle_embodiment(self.paths.embodiment, embodiment)
         settle_method(self.paths, config.get("method", ""))
+        settle_selection(self.paths, config.get("replay", {}).get("selection", ""))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -4,6 +4,7 @@
 run.yaml            settings that decide the weights, and the tasks
 embodiment.json     the robot, with its SHA-256
 method.json         a method of the user's own, with the SHA-256 of its file
+selection.json      a selection of the user's own, likewise
 audit.jsonl         log of every dataset opened and every check
 frames.json         format of each task's cached frames
 data_files.json     each task's dataset as it was trained on, with a hash of every file
@@ -100,6 +101,11 @@ class RunPaths:
     def method(self) -> Path:
         """A method of the user's own."""
         return self.root / "method.json"
+
+    @property
+    def selection(self) -> Path:
+        """A selection of the user's own."""
+        return self.root / "selection.json"
 
     @property
     def log(self) -> Path:

@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
 from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
-from holdfast.runs.method_file import arrangement_of
+from holdfast.runs.own_files import arrangement_of
 from holdfast.runs.paths import RunPaths
 from holdfast.runs.settings import read_settings, read_task
 

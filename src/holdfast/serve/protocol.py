@@ -90,8 +90,7 @@ class MessageCodec:
         if not np.isfinite(actions).all():
             raise HoldfastError("The policy's actions are not finite numbers. Do not move the robot with it.")
         if robot is not None:
-            places = robot.measured_by(self._bundle.names, self._bundle.state_names)
-            actions = robot.hold(actions, robot.pose(question.state, places), arms)
+            actions = robot.hold_idle(actions, question.state, self._bundle.names, self._bundle.state_names, arms)
         return pack({
             "actions": actions,
             "active": robot.active(arms) if robot else np.ones(actions.shape[1], bool),

@@ -16,8 +16,8 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_bytes
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import check_name
+from holdfast.core.own_code import is_own
 from holdfast.methods import METHODS
-from holdfast.methods.own import is_own
 from holdfast.report.gather import WITHOUT_STAGES, is_progress
 from holdfast.runs.trials import checked
 from holdfast.studies.evidence import LINE, Evidence, RunEvidence, StageEvidence, cell_of, identity

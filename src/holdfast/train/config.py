@@ -9,9 +9,9 @@ from typing import Any, Literal
 from holdfast.core.errors import require, require_choice
 from holdfast.core.json_records import to_json
 from holdfast.core.names import check_path
+from holdfast.core.own_code import is_own, own_label
 from holdfast.data.cache.config import CacheConfig
 from holdfast.methods import Method, build_method
-from holdfast.methods.own import is_own, own_label
 from holdfast.norm.config import NormConfig
 from holdfast.policies.config import AugmentConfig, PolicyChoice
 from holdfast.replay.config import ReplayConfig

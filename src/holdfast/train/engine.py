@@ -31,7 +31,7 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.adapter import Adapter
 from holdfast.replay.buffer import Buffer
-from holdfast.replay.selection import SELECTIONS
+from holdfast.replay.selection import find_selection
 from holdfast.runs.checkpoint import Checkpoint, write_contents
 from holdfast.runs.folder import RunFolder
 from holdfast.runs.paths import StagePaths
@@ -136,7 +136,7 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
     saved = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
     # After its last step a stage replays nothing, and the run's copies may have shrunk already.
     over = saved is not None and checkpoint.step(saved) == stage.steps
-    rest = replace(stage, frequency=0.0) if over and not SELECTIONS[config.replay.selection].by_rise else stage
+    rest = replace(stage, frequency=0.0) if over and not find_selection(config.replay.selection).by_rise else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
     check_schema(agreed, data.lessons)

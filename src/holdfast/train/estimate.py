@@ -15,10 +15,10 @@ import torch
 from rich.console import Console
 
 from holdfast import embodiments
+from holdfast.core.own_code import is_own
 from holdfast.core.records import Stage, Stream
 from holdfast.data.cache.cache import blank_cache, plan_bytes
 from holdfast.data.loader import Batches
-from holdfast.methods.own import is_own
 from holdfast.methods.state import MethodState
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import transforms

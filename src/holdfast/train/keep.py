@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holdfast.data.cache.thumbnails import thumbnails
 from holdfast.replay.buffer import Buffer
-from holdfast.replay.selection import SELECTIONS, Candidates
+from holdfast.replay.selection import Candidates, find_selection
 from holdfast.train.kept_copies import copy_kept
 from holdfast.train.loss_probe import LossProbe
 from holdfast.train.setting import Setting
@@ -21,7 +21,7 @@ def keep_episodes(setting: Setting, data: StageData, buffer: Buffer, probe: Loss
     config, row = setting.config, data.learning - 1
     if data.lessons[row].task.name in {kept.task for kept in buffer.tasks}:
         return buffer
-    learned, selection = data.lessons[row], SELECTIONS[config.replay.selection]
+    learned, selection = data.lessons[row], find_selection(config.replay.selection)
     source = learned.source
     candidates = Candidates(
         learned.task.name,
@@ -43,7 +43,7 @@ def note_losses(setting: Setting, data: StageData, buffer: Buffer, probe: LossPr
 
     Later losses are compared with them, so they must be those of the weights that are saved.
     """
-    if not (setting.method.replays and SELECTIONS[setting.config.replay.selection].by_rise):
+    if not (setting.method.replays and find_selection(setting.config.replay.selection).by_rise):
         return buffer
     *earlier, newest = buffer.tasks
     losses = probe.episode_scores(data.learning - 1, newest.episodes)

@@ -20,7 +20,7 @@ from holdfast.data.loader import Batch
 from holdfast.policies.adapter import Adapter, Loss
 from holdfast.policies.batch_slice import BatchSlice
 from holdfast.policies.device import choose_device
-from holdfast.replay.selection import SELECTIONS
+from holdfast.replay.selection import find_selection
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
 from holdfast.train.graphed_loss import GraphedLoss
@@ -41,7 +41,7 @@ def refuse_shards(config: TrainConfig, ranks: Ranks) -> None:
         return
     method = config.make_method()
     flags = [f"--method={config.method}"] if method.needs_whole_policy else []
-    if method.replays and SELECTIONS[config.replay.selection].needs_scores:
+    if method.replays and find_selection(config.replay.selection).needs_scores:
         flags.append(f"--replay.selection={config.replay.selection}")
     if method.replays and config.replay.watches:
         flags.append(

@@ -1,0 +1,150 @@
+"""`holdfast.evaluate`: what `holdfast evaluate` does before it shows the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from rich.console import Console
+
+from holdfast import arenas
+from holdfast.api.trained import TrainedRun
+from holdfast.arenas.arena import Arena
+from holdfast.core.device_name import check_device
+from holdfast.core.errors import HoldfastError
+from holdfast.core.gpu_driver import has_gpu_driver
+from holdfast.core.progress import progress_bar
+from holdfast.core.torch_environment import set_up_torch
+from holdfast.evaluate.engine import Choice, Evaluation, measure, plan, share_out
+from holdfast.runs.run import Run, read_run
+from holdfast.runs.trials import Trials
+
+type ArenaName = str | type[Arena]
+
+
+class EvaluateSettings(TypedDict, total=False):
+    """What `evaluate` may be told. The flags of `holdfast evaluate` have the same names."""
+
+    trials: int
+    first_seed: int
+    level: str | None
+    horizon: int | None
+    width: float | None
+    videos: int
+    stages: Sequence[int]
+    tasks: Sequence[str]
+    cells: str
+    unseen: bool
+    workers: str
+    processes: int | None
+
+
+def evaluate(
+    *runs: TrainedRun | str | Path,
+    arena: ArenaName | Sequence[ArenaName] = "twin",
+    heldout: str | Path | None = None,
+    device: str = "auto",
+    console: Console | None = None,
+    **settings: Unpack[EvaluateSettings],
+) -> None:
+    """Run trials of every task that the runs have seen, after every stage, on the same layouts.
+
+    Every trial is stored in its run as it ends, and trials that are there already are not repeated. `TrainedRun.matrix`
+    shows the scores. Trials run in processes of their own, so a script calls this below `if __name__ == "__main__":`.
+
+    Args:
+        runs: Runs, or their folders.
+        arena: The arena's name, the path of one of your own, `package.module:Class`, or its class. Of several, each
+            task is tried in the first that has it.
+        heldout: Also score demonstrations `heldout/<task>`, which the runs have not seen.
+        device: Where policies compute: auto, cpu, cuda.
+        console: Where progress is printed; `Console(quiet=True)` prints nothing.
+        settings: Trials of each cell (`trials`, 20; 0 runs none) and the seed of the first layout (`first_seed`, 0);
+            how far layouts vary (`level`), executed steps of a chunk (`horizon`), trials of each cell to film
+            (`videos`); only these `stages` or `tasks`; `cells="needed"` for each task after its own and after the last
+            stage only; with `unseen` also tasks not yet learned; stop a cell once its 95 % interval is narrower than
+            `width` points; environments in parallel (`processes`, all cores), or `workers="ray"`.
+    """
+    console = console or Console(highlight=False)
+    found = [run.record if isinstance(run, TrainedRun) else read_run(Path(run)) for run in runs]
+    if len({run.path.resolve() for run in found}) < len(found):
+        raise HoldfastError(f"A run is given twice: {', '.join(str(run.path) for run in found)}. Name each once.")
+    given = [arena] if isinstance(arena, str | type) else list(arena)
+    named = dict.fromkeys(arenas.path_of(one) for one in given)
+    choices = {name: Choice(arena=name, device=_device(device), **settings) for name in named}
+    for run in found:
+        if len(run.stages) < run.planned:
+            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
+        if heldout is not None:
+            _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
+    with ExitStack() as files:
+        parts: dict[str, list[Evaluation]] = {name: [] for name in choices}
+        for run in found:
+            stored = files.enter_context(Trials(run.trials))
+            for share in _shares(run, list(choices.values()), console):
+                parts[share.arena].append(Evaluation(run, plan(run, share, stored), stored))
+        _measure([(choices[name], part) for name, part in parts.items()], console)
+
+
+def _shares(run: Run, choices: list[Choice], console: Console) -> list[Choice]:
+    """What is tried where; says which tasks no arena has."""
+    if not choices[0].trials:
+        return []
+    shares = share_out(run, choices)
+    tried = [task for share in shares for task in share.tasks]
+    if not choices[0].tasks and (missing := [name for name in run.names if name not in tried]):
+        where = " or ".join(repr(choice.arena) for choice in choices)
+        console.print(f"Left out: {', '.join(dict.fromkeys(missing))}. The arena {where} does not have them.")
+    return shares
+
+
+def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> None:
+    """Run the trials of each arena, and print every cell that is done and every trial that is not valid."""
+    evaluations = [of for _, part in parts for of in part]
+    for of in evaluations:
+        left = sum(cell.remaining for cell in of.cells)
+        if of.cells:
+            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
+    cells = [cell for of in evaluations for cell in of.cells]
+    if not cells:
+        return
+    with progress_bar(console, part=(0.0, 1.0)) as progress:
+        bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
+
+        def watch(steps: int) -> None:
+            progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
+
+        written = chain.from_iterable(measure(part, choice, watch) for choice, part in parts)
+        for done, (of, cell, trial) in enumerate(written, 1):
+            said = f"{cell.task} after stage {cell.stage.number}"
+            said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
+            if not trial.valid:
+                progress.console.print(f"{said}, seed {trial.seed}: not valid. {trial.notes}", markup=False)
+            mean = f"{sum(cell.scores) / len(cell.scores):.1f}" if cell.scores else "no score"
+            said = f"{said}: {mean} over {len(cell.scores)} trials"
+            progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
+            if cell.settled:
+                progress.console.print(said)
+
+
+def _score_heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
+    from holdfast.evaluate.heldout import write_heldout
+
+    with progress_bar(console) as progress:
+        bar = progress.add_task("held-out episodes", total=None, note="")
+        for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
+            progress.update(bar, completed=done, total=total, note=note)
+    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
+
+
+def _device(asked: str) -> str:
+    check_device(asked)
+    if asked == "cpu" or (asked == "auto" and not has_gpu_driver()):  # do not import torch, which takes seconds
+        return "cpu"
+    set_up_torch()
+    from holdfast.policies.device import choose_device
+
+    return choose_device(asked)
