@@ -377,3 +377,11 @@ def test_what_is_read_is_what_was_packed(whole, packed, tmp_path):
     folder = tmp_path / "packed"
     study = load_study(str(whole.parent / "mini.toml"))
     assert to_json(read_evidence(packed)) == to_json(gather_evidence(study, StudyFolder(folder)))
+
+
+def test_a_report_folder_that_leads_elsewhere_is_refused(half, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (half / "report").symlink_to(tmp_path / "elsewhere")
+    assert main(["study", "report", str(half)]) == 2
+    assert "report is a link; it must be a folder" in capsys.readouterr().err
+    assert not list((tmp_path / "elsewhere").iterdir())
