@@ -407,3 +407,11 @@ def test_evidence_keeps_the_trials_of_all_sources(whole, half, tmp_path):
     assert merge(tmp_path / f"all{SUFFIX}", *packed) == 0
     found = read_evidence(tmp_path / f"all{SUFFIX}").runs["er-1"].trials
     assert Counter(trial.source for trial in found) == {"twin": 15, "operator": 2, "other": 1}
+
+
+def test_a_report_folder_that_leads_elsewhere_is_refused(half, tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (half / "report").symlink_to(tmp_path / "elsewhere")
+    assert main(["study", "report", str(half)]) == 2
+    assert "report is a link; it must be a folder" in capsys.readouterr().err
+    assert not list((tmp_path / "elsewhere").iterdir())

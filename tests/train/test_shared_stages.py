@@ -1,11 +1,12 @@
 """Runs that share a folder train equal stages once, and end with the weights they would have had alone."""
 
 import json
-import subprocess
-import sys
+import multiprocessing
+import os
+import shutil
 
 import pytest
-from toys import TINY
+from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
@@ -35,6 +36,16 @@ def shared(toy):
 def taken_over(run):
     lines = [json.loads(line) for line in (run / "audit.jsonl").read_text().splitlines()]
     return [line["stage"] for line in lines if line["event"] == "taken_over"]
+
+
+@pytest.fixture(scope="module")
+def first(recorded, tmp_path_factory):
+    """A folder with a run whose only stage others may take over."""
+    toy = tmp_path_factory.mktemp("first")
+    shutil.copytree(recorded, toy, dirs_exist_ok=True)
+    (toy / "stream.toml").write_text(stream_text())
+    train(toy, "one", "--tasks=[reach]", f"--share={toy}/shared")
+    return toy
 
 
 RUNS = {
@@ -76,10 +87,9 @@ def test_equal_stages_are_trained_once_and_weights_are_those_of_separate_runs(to
         "--norm.floor=0.4",
     ],
 )
-def test_a_stage_with_other_steps_is_not_taken_over(toy, other):
-    train(toy, "one", "--tasks=[reach]", f"--share={toy}/shared")
-    separate = train(toy, "separate", "--tasks=[reach]", other)
-    changed = train(toy, "other", "--tasks=[reach]", f"--share={toy}/shared", other)
+def test_a_stage_with_other_steps_is_not_taken_over(first, other):
+    separate = train(first, f"separate{other}", "--tasks=[reach]", other)
+    changed = train(first, f"other{other}", "--tasks=[reach]", f"--share={first}/shared", other)
     assert weights(changed) == weights(separate)
     assert taken_over(changed) == []
 
@@ -105,12 +115,21 @@ def test_a_damaged_shared_stage_is_trained_again_and_replaced(toy, capsys):
     assert taken_over(train(toy, "three", "--tasks=[reach]", f"--share={toy}/shared")) == [1]
 
 
+def _run(words):
+    os._exit(main(words))
+
+
 def test_runs_started_at_once_train_a_common_stage_once(toy):
     separate = train(toy, "separate", "--tasks=[reach]")
-    runs = [
-        subprocess.Popen([sys.executable, "-m", "holdfast", *command(toy, name, "--tasks=[reach]", f"--share={toy}/s")])
-        for name in ("one", "two")
-    ]
-    assert [run.wait() for run in runs] == [0, 0]
+    # A fork server that has imported everything once.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
+    words = [command(toy, name, "--tasks=[reach]", f"--share={toy}/s") for name in ("one", "two")]
+    runs = [context.Process(target=_run, args=(each,)) for each in words]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert [run.exitcode for run in runs] == [0, 0]
     assert weights(toy / "one") == weights(toy / "two") == weights(separate)
     assert sorted(taken_over(toy / name) for name in ("one", "two")) == [[], [1]]
