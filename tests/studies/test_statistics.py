@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import replace
+from io import StringIO
 from zlib import crc32
 
 import numpy as np
 import pytest
 from made_up_study import NAMES, results, study
+from rich.console import Console
 
 from holdfast.core.records import Matrix, Trial
 from holdfast.metrics import summarize
+from holdfast.report.gather import StageLog
 from holdfast.studies.results import RunGroup, StudyResults
 from holdfast.studies.statistics import StudyScores, student_t
 from holdfast.studies.summary import summary
+from holdfast.studies.summary_table import summary_tables
 
 T_2 = 4.302653  # Student's 97.5 % quantile for 2 degrees of freedom, as printed in every table
 METRICS = ("average_score", "bwt", "fwt")
@@ -266,3 +270,19 @@ def _hierarchical_bootstrap(scores, rng, draws=400):
         picks = rng.integers(scores.shape[2], size=chosen.shape)
         means += np.take_along_axis(chosen, picks, 2).mean(axis=(1, 2)) / len(scores)
     return np.quantile(means, (0.025, 0.975))
+
+
+def test_what_is_kept_after_the_last_stage_is_beside_the_scores():
+    made = results(study("er", "sequential", seeds=[1]), lambda *_: 50.0, names=NAMES[:2])
+    stages = (
+        StageLog(2, "b", (), {"a": (3, 9), "b": (4, 9)}, 2_500_000),
+        StageLog(1, "a", (), {"a": (9, 9)}, 1_000_000),
+    )
+    known, unknown = made.groups
+    known = replace(known, runs={1: replace(known.runs[1], stages=stages)})
+    found = summary(replace(made, groups=(known, unknown)))
+    assert [(g["kept_episodes"], g["weights_bytes"]) for g in found["groups"]] == [(7, 2_500_000), (None, None)]
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(summary_tables(found))
+    (line,) = (line for line in console.export_text().splitlines() if " er " in line)
+    assert line.replace(" ", "").split("│")[5:7] == ["7", "2.5"]
