@@ -45,16 +45,17 @@ SIGNS = {
     "twin": ("twin", "score", "--task=press_button", "--seeds=0:1"),
     "completion": ("completion", "bash"),
 }
-PLANS = {"train --dry-run": ((*TRAIN, "--dry-run"), "steps in all")}
+NEW = (*TRAIN, "--output=runs/other")
+PLANS = {"train --dry-run": ((*NEW, "--dry-run"), "steps in all")}
 MISTAKES = {
-    "a flag": ((*TRAIN, "--batchsize=8"), "Did you mean"),
-    "the base": ((*TRAIN, "--policy.path=nano_base"), "Did you mean"),
-    "a policy's option": ((*TRAIN, "--policy.imagesize=64"), "Did you mean"),
-    "a device": ((*TRAIN, "--device=gpu"), "Did you mean"),
+    "a flag": ((*NEW, "--batchsize=8"), "Did you mean"),
+    "the base": ((*NEW, "--policy.path=nano_base"), "Did you mean"),
+    "a policy's option": ((*NEW, "--policy.imagesize=64"), "Did you mean"),
+    "a device": ((*NEW, "--device=gpu"), "Did you mean"),
     "a dataset": (("train", "--stream=typo.toml"), "hf download"),
-    "a policy": ((*TRAIN, "--policy.path=me/policy"), "hf download"),
+    "a policy": ((*NEW, "--policy.path=me/policy"), "hf download"),
     "a run": (("evaluate", "runs/single_arm-err"), "Did you mean"),
-    "a logger": ((*TRAIN, "--log.wandb"), "holdfast[wandb]"),
+    "a logger": ((*NEW, "--log.wandb"), "holdfast[wandb]"),
 }
 
 

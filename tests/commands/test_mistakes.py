@@ -96,7 +96,7 @@ def test_none_of_them_imports_what_takes_long(folder):
 
 def test_cuda_without_a_driver_is_refused_by_name(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("holdfast.core.device_name._has_driver", lambda: False)
+    monkeypatch.setattr("holdfast.core.device_name.has_gpu_driver", lambda: False)
     assert main(train("--device=cuda")) == 2
     assert "no CUDA driver. Use --device=cpu or auto" in capsys.readouterr().err
 

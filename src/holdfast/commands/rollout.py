@@ -17,6 +17,7 @@ from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.outside import read_text
+from holdfast.core.progress import spinner
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.saved_folder import policy_folder
 
@@ -75,7 +76,8 @@ def main(argv: list[str]) -> int:
     with ExitStack() as stack:
         client = AsyncClient(_answerer(args, stage), args.deadline)
         stack.callback(client.close)
-        about = client.connect()
+        with spinner(console, f"waiting for {args.server}" if args.server else "loading the policy"):
+            about = client.connect()
         _check_about(args, about, task, stage)
         conduct = _conduct(args, about, task)
         if args.dry_run:

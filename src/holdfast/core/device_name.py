@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
-import sys
 
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.gpu_driver import has_gpu_driver
 
 VALID = ("auto", "cpu", "cuda", "cuda:0", "mps", "xpu")
 _NAME = re.compile(r"auto|cpu|(cuda|mps|xpu)(:\d+)?")
@@ -17,18 +15,7 @@ def check_device(asked: str) -> None:
     """Refuse a device that torch does not know, and cuda on a machine without a driver for it."""
     if not _NAME.fullmatch(asked):
         raise unknown("device", asked, VALID, meant="cuda" if asked.lower().startswith("gpu") else None)
-    if asked.startswith("cuda") and not _has_driver():
+    if asked.startswith("cuda") and not has_gpu_driver():
         raise HoldfastError(
             f"--device={asked} was asked for, but this machine has no CUDA driver. Use --device=cpu or auto."
         )
-
-
-def _has_driver() -> bool:
-    """Whether the driver of NVIDIA's or AMD's GPUs is there. Elsewhere than on Linux torch decides."""
-    if sys.platform != "linux" or os.path.exists("/dev/kfd"):
-        return True
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
