@@ -131,7 +131,7 @@ CASES = {
     "broken TOML": (stream("name = [\n"), "stream.toml"),
     "unknown key": (stream(ONE + 'datset = "x"\n'), "datset"),
     "no task": (stream('name = "toy"\n'), "no task"),
-    "task twice": (stream(stream_text(("reach", "reach"))), "reach"),
+    "two tasks of one name": (stream(stream_text(("reach", "lift")).replace('"lift"', '"reach"')), "'reach' twice"),
     "unknown arm": (stream(ONE.replace("['left']", "['third']")), "left, right"),
     "unknown embodiment": (stream(stream_text(("reach",), "piper")), "piper_x_pair"),
     "calibrated without embodiment": (
