@@ -256,7 +256,7 @@ def test_an_expert_that_mostly_fails_stops_the_recording():
         (["--tasks", "stack_bowls", "--size", "large"], "480x640"),
         (["--tasks", "stack_bowls", "--level", "hard"], "standard"),
         (["--tasks", "stack_bowls", "--processes", "0"], "at least 1"),
-        (["--tasks", "stack_bowls", "--seed", "-1"], "negative"),
+        (["--tasks", "stack_bowls", "--seed", "-1"], "--seed must be at least 0"),
         (["--stream", "one_arm"], "single_arm"),
     ],
 )
