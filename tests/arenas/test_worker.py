@@ -233,7 +233,7 @@ def test_a_task_that_is_done_at_once_is_no_demonstration(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FakeArena, "open", lambda self, task, shadows=False: Close(1))
     order = RecordingOrder("touch", 1, "", 8, 8, 0, "fake_arena:FakeArena")
-    demonstrations = [demonstrate(order, seed, tmp_path) for seed in (1, 3)]
+    demonstrations = [demonstrate(order, seed, tmp_path, lambda: None) for seed in (1, 3)]
     assert [(len(found.states), found.full, found.frames.exists()) for found in demonstrations] == [
         (1, False, False),
         (2, True, True),

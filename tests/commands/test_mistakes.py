@@ -10,6 +10,7 @@ import pytest
 from toys import stream_text
 
 from holdfast.cli import main
+from holdfast.train import early_checks
 
 HEAVY = {"torch", "lerobot", "transformers", "mujoco"}
 
@@ -75,7 +76,7 @@ def offline(monkeypatch):
 def test_the_message_has_the_fix(mistake, folder, offline, monkeypatch, capsys):
     argv, fix = MISTAKES[mistake]
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("holdfast.train.early_checks.find_spec", lambda name: None)
+    monkeypatch.setattr(early_checks, "find_spec", lambda name: None)
     before = sorted(folder.rglob("*"))
     assert main(argv) == 2
     said = capsys.readouterr().err
@@ -104,7 +105,7 @@ def test_cuda_without_a_driver_is_refused_by_name(folder, monkeypatch, capsys):
 def test_later_datasets_are_not_opened_by_the_checks(folder, monkeypatch, capsys):
     opened = []
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("holdfast.train.early_checks.read_info", lambda root: opened.append(Path(root).name) or 1 / 0)
+    monkeypatch.setattr(early_checks, "read_info", lambda root: opened.append(Path(root).name) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(train())
     assert opened == ["reach"]

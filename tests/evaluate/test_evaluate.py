@@ -40,7 +40,7 @@ def ran(monkeypatch):
             )
             yield order, trial
 
-    monkeypatch.setattr(engine, "_workers", lambda runs, choice: work)
+    monkeypatch.setattr(engine, "_workers", lambda runs, choice, watch: work)
     return carried
 
 

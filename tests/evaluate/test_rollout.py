@@ -15,7 +15,8 @@ from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate import workers
-from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, RemoteLane, TrialOrder, play
+from holdfast.evaluate.remote_lane import RemoteLane
+from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
 

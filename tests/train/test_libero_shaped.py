@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from holdfast.serve.wire import pack, unpack
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
@@ -13,6 +12,7 @@ from toys import TINY, numbers_stream, write_numbers
 
 from holdfast.cli import main
 from holdfast.core.records import Task
+from holdfast.core.wire import pack, unpack
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lesson import Lesson
 from holdfast.embodiments import EMBODIMENTS

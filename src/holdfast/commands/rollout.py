@@ -17,7 +17,7 @@ from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.outside import read_text
-from holdfast.core.progress import spinner
+from holdfast.core.progress import working
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.saved_folder import policy_folder
 
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
     with ExitStack() as stack:
         client = AsyncClient(_answerer(args, stage), args.deadline)
         stack.callback(client.close)
-        with spinner(console, f"waiting for {args.server}" if args.server else "loading the policy"):
+        with working(f"waiting for {args.server}" if args.server else "loading the policy", console):
             about = client.connect()
         _check_about(args, about, task, stage)
         conduct = _conduct(args, about, task)

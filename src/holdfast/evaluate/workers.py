@@ -23,7 +23,8 @@ from holdfast import arenas
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import end_with_parent, lasting_imports
 from holdfast.core.records import Trial
-from holdfast.evaluate.rollout import DIED, LocalLane, RemoteLane, TrialOrder, play
+from holdfast.evaluate.remote_lane import DIED, RemoteLane
+from holdfast.evaluate.rollout import LocalLane, TrialOrder, play
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.runs.checkpoint import Checkpoint
 

@@ -113,8 +113,8 @@ def _run(run: RunResults, label: str) -> Plain:
 
 def _scores(matrix: Matrix) -> Plain:
     """The scores of all trials in the form that `holdfast metrics` reads."""
-    size = len(matrix.tasks)
-    rows = [[matrix.cells.get((i, j)) for i in range(1, size + 1)] for j in range(1, size + 1)]
+    size, stages = len(matrix.tasks), len(matrix.learned)
+    rows = [[matrix.cells.get((i, j)) for i in range(1, size + 1)] for j in range(1, stages + 1)]
     return {
         "tasks": list(matrix.tasks),
         "cells": rows,
