@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Collects into wheels/ what a GPU machine without network needs beside an image of torch (with torchvision, pillow, numpy, pandas,
 # pyarrow, opencv and safetensors are taken to be there), in the versions of the lock, and the GL loader for rendering;
-# packed into one archive, which is smaller than the wheels. There: source wheels/activate.sh
+# packed into archives, which are smaller than the wheels: site (all but studies) and ray (studies). There: source
+# wheels/activate.sh, which unpacks the archives it finds.
 # Usage: gpu_pack.sh VENV_BIN
 set -euo pipefail
 bin=$1
@@ -9,16 +10,30 @@ names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyya
   cloudpickle datasets dill multiprocess xxhash fsspec huggingface-hub av jsonlines termcolor rich
   markdown-it-py mdurl pygments deepdiff mujoco mujoco-core glfw pyopengl jinja2 markupsafe matplotlib contourpy
   cycler fonttools kiwisolver pyparsing transformers tokenizers regex peft accelerate psutil filelock pydantic
-  pydantic-core annotated-types typing-inspection typing-extensions prometheus-client)
+  pydantic-core annotated-types typing-inspection typing-extensions prometheus-client pytest-timeout hypothesis
+  sortedcontainers)
+ray=(ray click jsonschema jsonschema-specifications referencing rpds-py attrs msgpack protobuf packaging requests
+  charset-normalizer idna urllib3 certifi)
 rm -rf wheels && mkdir -p wheels
-"$bin/uv" export --quiet --frozen --no-dev --extra pi --no-hashes --no-emit-workspace >wheels/all.txt
-for name in "${names[@]}"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
-"$bin/python" -m pip install --quiet --no-deps --only-binary=:all: --no-compile --target wheels/site --requirement wheels/pack.txt
+"$bin/uv" export --quiet --frozen --extra pi --extra ray --no-hashes --no-emit-workspace >wheels/all.txt
+
+install() { # FOLDER NAME...
+  local folder=$1 && shift
+  for name in "$@"; do grep -E "^$name==" wheels/all.txt | cut -d' ' -f1 || true; done >wheels/pack.txt
+  "$bin/python" -m pip install --quiet --no-deps --only-binary=:all: --no-compile --target "$folder" --requirement wheels/pack.txt
+}
+pack() { tar -C wheels -I 'xz -T0 -7' -cf "wheels/$1.tar.xz" "$1" && rm -r "wheels/$1"; }
+
+install wheels/site "${names[@]}"
 # Never used there: stubs, documents and samples, debug symbols of extension modules, fontTools (figures as PDF).
 find wheels/site -name '*.pyi' -delete
 rm -rf wheels/site/{fontTools,bin,mujoco/doc,matplotlib/mpl-data/sample_data}
 command -v strip >/dev/null && find wheels/site -name '*.cpython-*.so' -exec strip --strip-debug {} +
-tar -C wheels -I 'xz -T0 -7' -cf wheels/site.tar.xz site && rm -r wheels/site
+pack site
+
+install wheels/ray "${ray[@]}"
+rm -rf wheels/ray/bin wheels/ray/ray/{jars,rllib,llm,serve,data,train,tune,air,cpp} wheels/ray/ray/dashboard/client
+pack ray
 
 mkdir wheels/gl
 if command -v apt-get >/dev/null; then
@@ -30,8 +45,11 @@ echo '{"file_format_version":"1.0.0","ICD":{"library_path":"libEGL_nvidia.so.0"}
 cat >wheels/activate.sh <<'ACTIVATE'
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Compiled once here: every process that imports LeRobot starts in half the time.
-[ -d "$here/site" ] || { tar -C "$here" -xJf "$here/site.tar.xz" && python3 -m compileall -q -j 0 "$here/site"; }
-export PYTHONPATH=$here/site:$here/../src:$here/../src/holdfast/lerobot_plugins
+for part in site ray; do
+  [ -d "$here/$part" ] || [ ! -e "$here/$part.tar.xz" ] ||
+    { tar -C "$here" -xJf "$here/$part.tar.xz" && python3 -m compileall -q -j 0 "$here/$part"; }
+done
+export PYTHONPATH=$here/site:$here/ray:$here/../src:$here/../src/holdfast/lerobot_plugins
 export LD_LIBRARY_PATH=$here/gl/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
 export __EGL_VENDOR_LIBRARY_FILENAMES=$here/gl/nvidia.json MUJOCO_GL=egl HF_HUB_OFFLINE=1
 ACTIVATE

@@ -1,5 +1,6 @@
 """Toy datasets, recorded once per test session; tests that hurt them work on copies."""
 
+import logging
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,16 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests come first, so that no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def root_logger():
+    """Ray adds a handler to the root logger that writes to a stream of its test; later tests must not inherit it."""
+    before, level = list(logging.root.handlers), logging.root.level
+    yield
+    kept = [h for h in logging.root.handlers if h in before or type(h).__module__.startswith("_pytest")]
+    logging.root.handlers[:] = kept
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session", autouse=True)

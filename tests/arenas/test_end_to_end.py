@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -120,8 +121,10 @@ def test_trials_of_two_arenas_are_not_averaged(run, capsys):
         file.add(
             Trial("touch", 1, (), source="elsewhere", seed=0, weights=policy, score=100.0, protocol=TrialProtocol(4))
         )
-    assert evaluate(run, FAKE) == 2
-    assert "in the arena 'elsewhere'" in capsys.readouterr().err
+    assert evaluate(run, FAKE) == 0
+    assert "Not counted here: 1 trial of elsewhere." in " ".join(capsys.readouterr().out.split())
+    with Trials(run / "trials.sqlite") as file:
+        assert Counter(trial.source for trial in file.all("touch", 1)) == {"elsewhere": 1, "fake": 2}
 
 
 @pytest.mark.slow

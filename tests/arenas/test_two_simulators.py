@@ -37,7 +37,7 @@ def test_from_demonstrations_to_scores_with_one_simulator_that_dies(tmp_path, ca
     (tmp_path / "stream.toml").write_text(STREAM)
     run = tmp_path / "run"
     train = ["train", f"--stream={tmp_path / 'stream.toml'}", f"--output={run}", "--device=cpu", *TINY]
-    assert main([*train, "--steps=2", "--batch_size=4", "--norm.limit=100"]) == 0
+    assert main([*train, "--steps=2", "--batch_size=4", "--norm.limit=100", "--policy.use_relative_actions=false"]) == 0
 
     evaluate = ["evaluate", str(run), "--device=cpu", "--processes=1", "--trials=3"]
     assert main([*evaluate, "--arena", str(toy)]) == 0
@@ -52,7 +52,10 @@ def test_from_demonstrations_to_scores_with_one_simulator_that_dies(tmp_path, ca
     assert main(both) == 0
     assert trials(run) == found, "a trial that failed is not repeated"
     assert main([*evaluate, "--arena", FAKE, "--arena", str(toy), "--tasks", "push"]) == 2
-    assert main([*evaluate, "--arena", FAKE, "--arena", "twin", "--tasks", "touch"]) == 2, "other trials of the cell"
+    assert main([*evaluate, "--arena", FAKE, "--arena", "twin", "--tasks", "touch"]) == 0
+    assert [t for t in trials(run) if (t.task, t.source) != ("touch", "fake")] == found, (
+        "each arena has trials of its own"
+    )
     assert main(["report", str(run)]) == 0
 
 

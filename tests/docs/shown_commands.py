@@ -39,6 +39,8 @@ PARSED = {
     r"holdfast rollout .*--server": "needs a server; tests/robots has one",
     r"holdfast import": "needs the files of other programs; tests/commands/test_import_command.py makes them",
     r"holdfast study run": "starts Ray; tests/studies/test_study_on_ray.py does that",
+    r"docs/arenas.md|holdfast arena setup|holdfast .*--arena": "needs other simulators; tests/arenas starts workers",
+    r"holdfast score runs/(cw10|libero_goal)-er": "needs runs in other simulators; tests/console has scores of them",
     r"holdfast train .*lerobot/pi05_base": "needs the hub; tests/train/test_pi05_train.py has a tiny one",
 }
 _COMMAND = re.compile(r"(?:^|^\S*/bin/|^(?:srun )?torchrun .*-m )holdfast (.+)|^(lerobot-eval .+)")

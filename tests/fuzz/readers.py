@@ -348,9 +348,10 @@ def training_state(file: Path) -> None:
 
 def rollouts(file: Path) -> object:
     from holdfast.console.attempts import RunAttempts
+    from holdfast.console.tickets import TicketKey
     from holdfast.runs.run import read_run
 
-    return RunAttempts(read_run(file.parents[2]), secret="").rollouts()
+    return RunAttempts(read_run(file.parents[2]), TicketKey("")).rollouts()
 
 
 def imported_csv(file: Path) -> object:

@@ -111,7 +111,7 @@ def in_process(monkeypatch):
     """Trials of this process run here: new processes would import LeRobot again and again."""
     monkeypatch.syspath_prepend(str(with_arena()["PYTHONPATH"].split(os.pathsep)[0]))
 
-    def local(setup, checkpoint, processes):
+    def local(setup, checkpoint, processes, watch):
         return lambda orders: (trial for order in orders for trial in run_share(setup, [order]))
 
     monkeypatch.setattr(engine, "local", local)

@@ -25,7 +25,7 @@ def draw():
     )
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    OPEN.append(Views(model, 1, 32, 32))
+    OPEN.append(Views(model, ["top"], 32, 32))
     return OPEN[-1].draw(data, ["top"])[0].shape
 
 

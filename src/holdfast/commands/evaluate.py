@@ -65,7 +65,8 @@ def main(argv: list[str]) -> int:
             print_metrics(matrix(run, counted, arena, baseline), run.arrangement == "stream")
         for source, others in sources.items():
             if source not in here:
-                said = f"Not counted here: {len(others)} trials of {source}. `holdfast metrics {run.path}` shows them."
+                count = f"{len(others)} trial{'s' if len(others) > 1 else ''}"
+                said = f"Not counted here: {count} of {source}. `holdfast metrics {run.path}` shows them."
                 console.print(escape(said), soft_wrap=True)
     return 0
 
