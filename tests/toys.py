@@ -3,6 +3,16 @@
 import numpy as np
 
 TASKS = {"reach": ("left",), "lift": ("left", "right"), "sweep": ("left",)}
+ACT = (
+    "--policy.type=act",
+    "--policy.pretrained_backbone_weights=null",
+    "--policy.chunk_size=4",
+    "--policy.n_action_steps=4",
+    "--policy.dim_model=32",
+    "--policy.n_heads=2",
+    "--policy.dim_feedforward=32",
+    "--policy.n_encoder_layers=1",
+)
 TINY = (
     "--policy.image_size=32",
     "--policy.width=64",

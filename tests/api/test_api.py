@@ -17,30 +17,10 @@ from holdfast.core.records import Trial
 from holdfast.runs.trials import Trials
 
 sys.path.append(str(Path(__file__).parents[1] / "arenas"))
-from fake_arena import FakeArena
+from fake_arena import STREAM, FakeArena
 
 QUIET = Console(quiet=True)
 SMALL = {"image_size": 32, "width": 64, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "chunk_size": 8}
-STREAM = """
-name = "points"
-[[task]]
-name = "touch"
-instruction = "Go to the mark."
-arms = ["point"]
-dataset = "data/touch"
-[[task]]
-name = "mirror"
-instruction = "Go to the other side."
-arms = ["point"]
-dataset = "data/mirror"
-[[task.milestone]]
-name = "near"
-text = "Half of the way is done."
-[[task.milestone]]
-name = "there"
-text = "The point is there."
-needs = ["near"]
-"""
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,28 @@ from holdfast.core.records import Milestone, Reached, Task
 
 NEAR, THERE = Milestone("near", "Half of the way is done."), Milestone("there", "The point is there.", ("near",))
 
+# A stream of its tasks, whose datasets are beside it.
+STREAM = """
+name = "points"
+[[task]]
+name = "touch"
+instruction = "Go to the mark."
+arms = ["point"]
+dataset = "data/touch"
+[[task]]
+name = "mirror"
+instruction = "Go to the other side."
+arms = ["point"]
+dataset = "data/mirror"
+[[task.milestone]]
+name = "near"
+text = "Half of the way is done."
+[[task.milestone]]
+name = "there"
+text = "The point is there."
+needs = ["near"]
+"""
+
 
 class Point:
     def __init__(self, side):

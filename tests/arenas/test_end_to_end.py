@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from fake_arena import FakeArena
+from fake_arena import STREAM, FakeArena
 from toys import TINY
 
 from holdfast.cli import main
@@ -15,26 +15,6 @@ from holdfast.core.records import Milestone, Trial, TrialProtocol
 from holdfast.runs.trials import Trials
 
 FAKE = "--arena=fake_arena:FakeArena"
-STREAM = """
-name = "points"
-[[task]]
-name = "touch"
-instruction = "Go to the mark."
-arms = ["point"]
-dataset = "data/touch"
-[[task]]
-name = "mirror"
-instruction = "Go to the other side."
-arms = ["point"]
-dataset = "data/mirror"
-[[task.milestone]]
-name = "near"
-text = "Half of the way is done."
-[[task.milestone]]
-name = "there"
-text = "The point is there."
-needs = ["near"]
-"""
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,7 @@ def test_what_is_not_there_is_refused_with_the_hint(server, name):
 
 def test_other_answers_are_left_to_the_hubs_own_client(server):
     hub.check_on_hub("me/busy", "model")
+    assert [path for path, _ in server.asked] == ["/api/models/me/busy"]
 
 
 def test_the_users_token_is_sent(server, monkeypatch):

@@ -118,7 +118,7 @@ def test_a_path_that_leads_out_or_has_other_fields_is_refused(tmp_path, version,
 def test_a_dataset_without_videos_needs_no_path_of_them(tmp_path):
     content = header() | {"video_path": None}
     content["features"][HEAD]["dtype"] = "image"
-    read(tmp_path, content)
+    assert read(tmp_path, content)["video_path"] is None
 
 
 @pytest.mark.parametrize("text", ["#EXTM3U\n/etc/passwd\n", "ffconcat version 1.0\n", "x"])

@@ -185,7 +185,8 @@ def test_a_step_of_an_installed_plugin_is_known(folder):
 
     try:
         change(folder / PREPROCESSOR, steps=[{"registry_name": "step_of_a_plugin", "config": {}}])
-        read_pipeline(folder / PREPROCESSOR)
+        (step,) = read_pipeline(folder / PREPROCESSOR)["steps"]
+        assert step["registry_name"] == "step_of_a_plugin"
     finally:
         ProcessorStepRegistry.unregister("step_of_a_plugin")
 

@@ -97,7 +97,9 @@ def test_a_leader_beyond_the_limits_asks_for_the_limit(leaders, fakes):
     lower, upper = PAIR.state_range()
     fakes[0].joints, fakes[0].opening = [180_000] * 6, 200_000
     fakes[1].joints, fakes[1].opening = [-180_000] * 6, -5_000
-    until(lambda: np.array_equal(asked(leaders), [*upper[:7], *lower[7:]]))
+    wanted = [*upper[:7], *lower[7:]]
+    until(lambda: np.array_equal(asked(leaders), wanted))
+    assert np.array_equal(asked(leaders), wanted)
 
 
 def test_a_leader_that_falls_silent_is_a_fault_in_words(leaders, fakes, clock):

@@ -8,7 +8,7 @@ import torch
 from lerobot.configs import PreTrainedConfig
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
-from toys import TINY, numbers_stream, write_numbers
+from toys import ACT, TINY, numbers_stream, write_numbers
 
 from holdfast.cli import main
 from holdfast.core.records import Task
@@ -25,16 +25,6 @@ from holdfast.serve.protocol import MessageCodec
 CAMERA = "observation.images.image"
 STATE, ACTION = 8, 7  # without names, as most of the hub's LIBERO datasets
 SMALL = ("--device=cpu", "--steps=4", "--batch_size=4", "--replay.frequency=0.5", "--norm.limit=1000")
-ACT = (
-    "--policy.type=act",
-    "--policy.pretrained_backbone_weights=null",
-    "--policy.chunk_size=4",
-    "--policy.n_action_steps=4",
-    "--policy.dim_model=32",
-    "--policy.n_heads=2",
-    "--policy.dim_feedforward=32",
-    "--policy.n_encoder_layers=1",
-)
 POLICIES = {"nano": TINY, "act": ACT}
 
 

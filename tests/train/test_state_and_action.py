@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from toys import TINY, numbers_stream, write_numbers
+from toys import ACT, TINY, numbers_stream, write_numbers
 
 from holdfast.cli import main
 from holdfast.data.lerobot.source import open_source
@@ -20,16 +20,6 @@ from holdfast.runs.run import read_run
 STATES = ("x", "y", "z", "roll", "pitch", "yaw", "finger", "gripper")
 ACTIONS = ("gripper", "z", "x", "turn_1", "turn_2", "turn_3", "speed")
 FLAGS = ("--device=cpu", "--steps=4", "--batch_size=4", "--replay.frequency=0.5", "--norm.limit=1000")
-ACT = (
-    "--policy.type=act",
-    "--policy.pretrained_backbone_weights=null",
-    "--policy.chunk_size=4",
-    "--policy.n_action_steps=4",
-    "--policy.dim_model=32",
-    "--policy.n_heads=2",
-    "--policy.dim_feedforward=32",
-    "--policy.n_encoder_layers=1",
-)
 
 
 def record(folder, states, actions, **more):

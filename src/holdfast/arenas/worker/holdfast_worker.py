@@ -25,6 +25,7 @@ import struct
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -34,7 +35,7 @@ import numpy as np
 PROTOCOL = 1
 
 
-class Simulator:
+class Simulator(ABC):
     """A simulator with tasks. Derive one class, set the names, and write the first five methods.
 
     An episode must depend only on its task, seed, level and actions, to the last bit: not on earlier episodes and not
@@ -50,25 +51,25 @@ class Simulator:
     max_steps: int = 300  # control steps after which an episode is over
     levels: Sequence[str] = ("",)  # how far layouts may vary; the first is the default
 
+    @abstractmethod
     def begin(self, task: str, seed: int, level: str) -> None:
         """Start an episode: the seed and the level determine the layout."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, action: np.ndarray) -> None:
         """One control step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measure(self) -> Any:
         """The state: as many numbers as it has names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, camera: str, height: int, width: int) -> np.ndarray:
         """A camera's image: uint8 (height, width, 3)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def success(self) -> bool:
         """Whether the task is done now."""
-        raise NotImplementedError
 
     def milestones(self) -> Sequence[str]:
         """Milestones of the task that were reached; only for tasks that list some."""
