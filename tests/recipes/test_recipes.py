@@ -94,4 +94,4 @@ def test_the_twins_streams_keep_the_benchmarks_order():
     assert RECIPES["single_arm"](Path("x"), 1).tasks[0] == "stack_bowls"
     assert len(RECIPES["heterogeneous"](Path("x"), 1).tasks) == 10
     asymmetric = RECIPES["heterogeneous"](Path("x"), 1).train[1].replay
-    assert (asymmetric.frequency, asymmetric.share) == (0.3, "group")
+    assert (asymmetric.frequency, asymmetric.share) == (0.5, "group")
