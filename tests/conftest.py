@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from toys import TASKS, stream_text
 
+from holdfast.core.processes import FORKED
+
 # A busy machine must not fail a property.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("holdfast")
@@ -38,6 +40,15 @@ def frame_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOLDFAST_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server():
+    """Worker processes of all tests are forked from one server, which imports what any of them needs."""
+    FORKED.set_forkserver_preload(["holdfast.policies.pilot", "holdfast.train.engine", "holdfast.commands.train"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(FORKED), "set_forkserver_preload", lambda context, modules: None)
+        yield
 
 
 @pytest.fixture(scope="session")

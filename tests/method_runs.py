@@ -1,6 +1,5 @@
 """Short runs of a method on two toy tasks, and runs that are killed."""
 
-import multiprocessing
 import os
 import signal
 from importlib import import_module
@@ -10,6 +9,7 @@ from safetensors.torch import load_file
 from toys import TINY
 
 from holdfast.cli import main
+from holdfast.core.processes import FORKED
 
 STAGES = ("01-reach", "02-lift")
 
@@ -63,9 +63,7 @@ def _die(words, module, place, call):
 
 def killed(toy, name, *more, kill):
     """Start a run that is killed with signal 9 after a call of a function: its module, its place there, which call."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    process = context.Process(target=_die, args=(arguments(toy, name, *more), *kill))
+    process = FORKED.Process(target=_die, args=(arguments(toy, name, *more), *kill))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL, kill

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -16,6 +15,7 @@ from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_json
+from holdfast.core.processes import FORKED
 from holdfast.data.cache.listing import list_caches
 from holdfast.data.lerobot import export
 from holdfast.data.lerobot.source import open_source
@@ -189,11 +189,9 @@ def _die_while_copying(toy, output, killing):
 
 @pytest.mark.slow
 def test_killed_while_copying_or_shrinking_it_goes_on_to_the_same_weights(toy, reference):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
     codes = []
     for killing in (4, 20, 48, 3, 29, 55, 12, 0):
-        process = context.Process(target=_die_while_copying, args=(toy, "killed", killing))
+        process = FORKED.Process(target=_die_while_copying, args=(toy, "killed", killing))
         process.start()
         process.join()
         codes.append(process.exitcode)

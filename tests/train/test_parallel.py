@@ -5,7 +5,6 @@ started, and started again, by torchrun's own agent.
 """
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from toys import TINY, stream_text
 from holdfast.cli import main
 from holdfast.commands import train
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.processes import FORKED
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.folder import RunFolder
 from holdfast.train import engine
@@ -49,9 +49,7 @@ def _speak_into(file):
 
 def forked(target, *arguments):
     """Start a process from the server that has imported everything."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    process = context.Process(target=target, args=arguments)
+    process = FORKED.Process(target=target, args=arguments)
     process.start()
     return process
 

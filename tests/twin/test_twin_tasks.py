@@ -57,14 +57,19 @@ def test_doing_nothing_scores_nothing(task):
         assert score("twin", task, "noop", level, [seed]).scores == (0,), level
 
 
+@pytest.fixture(scope="module")
+def other_process():
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        yield pool
+
+
 @EVERY_TASK
-def test_same_seed_same_bits_after_other_episodes_and_in_another_process(task):
+def test_same_seed_same_bits_after_other_episodes_and_in_another_process(task, other_process):
     env = CellEnv(task)
     first = digest(task, 7, env)
     assert digest(task, 3, env) != first
     assert digest(task, 7, env) == first
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(digest, task, 7).result() == first
+    assert other_process.submit(digest, task, 7).result() == first
 
 
 @EVERY_TASK
