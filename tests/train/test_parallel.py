@@ -27,6 +27,8 @@ from holdfast.runs.folder import RunFolder
 from holdfast.train import engine
 from holdfast.train.step import Stepper
 
+pytestmark = pytest.mark.slow  # all of it together
+
 
 def _rank(number, port, folder, arguments, stop):
     """Be one of two ranks."""

@@ -52,7 +52,7 @@ def lerobot_eval_here(flags: list[str]) -> None:
         lerobot_eval.eval_main()
 
 
-@pytest.mark.parametrize(("batch", "command"), [(1, lerobot_eval_here), (2, lerobot_eval)])
+@pytest.mark.parametrize(("batch", "command"), [(1, lerobot_eval), (2, lerobot_eval_here)])
 def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
     flags = [f"--policy.path={checkpoint / 'policy'}", "--env.type=holdfast_twin", f"--env.task={TASK}"]
     flags += ["--env.height=32", "--env.width=32", "--env.episode_length=20", "--policy.device=cpu"]
