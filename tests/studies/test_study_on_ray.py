@@ -55,7 +55,7 @@ class StudyProcess:
             for command, worker, its_node in commands(kind, self.folder):
                 if node in (None, its_node):
                     return command, worker
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def kill_driver(self, kind, pause):
         self.found(kind)

@@ -16,6 +16,7 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.cli import main
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.twin.tasks import task_class
 
 pytestmark = pytest.mark.slow
 TASK = "press_button"
@@ -65,7 +66,8 @@ def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
 
 
 @pytest.mark.parametrize("which", ["checkpoint", "policy"])
-def test_watch_shows_it(checkpoint, tmp_path, capsys, which):
+def test_watch_shows_it(checkpoint, tmp_path, monkeypatch, capsys, which):
+    monkeypatch.setattr(task_class(TASK), "max_steps", 60)
     out = tmp_path / "policy.mp4"
     folder = checkpoint if which == "checkpoint" else checkpoint / "policy"
     assert main(["watch", "--task", TASK, "--policy", str(folder), "--out", str(out)]) == 0
