@@ -1,6 +1,7 @@
 """Toy datasets, recorded once per test session; tests that hurt them work on copies."""
 
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from toys import TASKS, stream_text
 
+from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.processes import FORKED
 
 # A busy machine must not fail a property.
@@ -40,6 +42,21 @@ def frame_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOLDFAST_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waits_for_the_disk():
+    """Nobody cuts the power here, and small trainings and tables would wait for the disk as long as they compute."""
+    begin = AppendOnlyFile.__init__
+
+    def begin_without_waits(self, *given, **named):
+        begin(self, *given, **named)
+        self.file.execute("PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(AppendOnlyFile, "__init__", begin_without_waits)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

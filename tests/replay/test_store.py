@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 import torch
-from toys import TASKS, TINY, candidates, stream_text, write_numbers
+from toys import TASKS, TINY, candidates, never_wait_for_the_disk, stream_text, write_numbers
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
@@ -170,6 +170,7 @@ def test_copies_shrink_with_the_buffer_and_hold_the_original_episodes(toy):
 def _die_while_copying(toy, output, killing):
     """Run the command and die before the n-th table is written or file synced below buffer/."""
     os.setsid()
+    never_wait_for_the_disk()
     count = 0
 
     def counted(real):

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from toys import TINY
+from toys import TINY, never_wait_for_the_disk
 
 from holdfast.core.processes import FORKED
 
@@ -17,6 +17,7 @@ KILLS = 20
 def _train(toy, output, killing_sync):
     """Run the command; with `killing_sync`, die in the n-th sync of a file, in the middle of writing a checkpoint."""
     os.setsid()
+    never_wait_for_the_disk()
     from holdfast.cli import main
     from holdfast.core import checked_folder as checkpoint
 

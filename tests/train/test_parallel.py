@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.distributed import launcher
-from toys import TINY, stream_text
+from toys import TINY, never_wait_for_the_disk, stream_text
 
 from holdfast.cli import main
 from holdfast.commands import train
@@ -36,6 +36,7 @@ def _rank(number, port, folder, arguments, stop):
     os.environ |= {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     _speak_into(folder / f"rank-{number}.txt")
     torch.set_num_threads(1)  # as torchrun would have it
+    never_wait_for_the_disk()
     train._FIRST_SPEAKS = 0.0  # nobody here ends all ranks when one ends
     with stopping(stop):
         code = main(arguments)
@@ -224,6 +225,7 @@ def _torchrun(folder, arguments):
 def _dying_rank(arguments):
     """Train, but rank 1 of the first attempt kills itself before step 14 of the second stage."""
     torch.set_num_threads(1)
+    never_wait_for_the_disk()
     take = Stepper.__call__
 
     def take_or_die(self, state, batch):

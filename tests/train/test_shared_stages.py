@@ -122,7 +122,6 @@ def _run(words):
 
 def test_runs_started_at_once_train_a_common_stage_once(toy):
     separate = train(toy, "separate", "--tasks=[reach]")
-    # A fork server that has imported everything once.
     words = [command(toy, name, "--tasks=[reach]", f"--share={toy}/s") for name in ("one", "two")]
     runs = [FORKED.Process(target=_run, args=(each,)) for each in words]
     for run in runs:
