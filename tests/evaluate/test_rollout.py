@@ -105,10 +105,10 @@ def test_horizon_cuts_the_answer(checkpoint):
 
 
 def test_lanes_and_processes_change_nothing(checkpoint, batch):
-    some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(2), "push_box")]
+    some = [*orders(checkpoint, range(2)), *orders(checkpoint, range(1), "push_box")]
     alone = [trial for order in some for trial in played(batch, [LocalLane("twin")], [order])]
     assert len({str(trial.normalization) for trial in alone}) == 1
-    assert twins(played(batch, [LocalLane("twin") for _ in range(3)], some)) == twins(alone)
+    assert twins(played(batch, [LocalLane("twin") for _ in range(2)], some)) == twins(alone)
     far = [RemoteLane("twin") for _ in range(2)]
     assert twins(played(batch, far, some, RemoteLane.ready)) == twins(alone)
     for lane in far:
