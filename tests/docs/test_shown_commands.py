@@ -22,7 +22,7 @@ SHOWING = [page for page in PAGES if shown_commands(page)]
 class InThisProcess(Executor):
     """Runs trials here."""
 
-    def __init__(self, *start): ...
+    def __init__(self, *start, **named): ...
 
     def submit(self, run, *given):
         future = Future()

@@ -43,6 +43,7 @@ def _weights(run):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # forty seconds of CPU time, on a busy machine much longer
 def test_twenty_kills_leave_the_same_weights(toy):
     # The fork server has imported everything: each run is a real process of its own, but starts at once.
     def start(output, killing_sync=0):

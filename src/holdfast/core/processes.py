@@ -27,19 +27,26 @@ def end_with_parent() -> None:
 
 
 def worker_pool(
-    processes: int, preload: Sequence[str] = (), begin: Callable[..., None] | None = None, *values: Any
+    processes: int,
+    preload: Sequence[str] = (),
+    begin: Callable[..., None] | None = None,
+    *values: Any,
+    on_gpu: bool = False,
 ) -> ProcessPoolExecutor:
-    """Worker processes, forked from a server that has never used a GPU.
+    """Worker processes, forked from a server that imports once what they all need.
 
     Args:
         processes: How many.
-        preload: Modules that the server imports once for all workers, when the first pool starts it. None may import
-            MuJoCo, which opens the GPU's display.
+        preload: Modules that the server imports when the first pool starts it. None may import MuJoCo, which opens the
+            GPU's display.
         begin: Prepares a worker; called in it.
         values: What `begin` gets.
+        on_gpu: Whether workers compute on a GPU. Then each starts anew, since importing LeRobot looks for a GPU, and no
+            fork can use it after that.
     """
+    context = get_context("spawn") if on_gpu else FORKED
     FORKED.set_forkserver_preload(list(preload))
-    return ProcessPoolExecutor(processes, FORKED, initializer=_begin, initargs=(dict(os.environ), begin, values))
+    return ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(dict(os.environ), begin, values))
 
 
 def _begin(environment: dict[str, str], begin: Callable[..., None] | None, values: Sequence[Any]) -> None:

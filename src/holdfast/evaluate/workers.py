@@ -77,7 +77,8 @@ def _count(more: int) -> None:
 
 def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
     steps = FORKED.Value("q", 0)
-    with worker_pool(processes, ["holdfast.policies.pilot"], _begin_worker, steps) as pool:
+    preload, on_gpu = ["holdfast.policies.pilot"], setup.device != "cpu"
+    with worker_pool(processes, preload, _begin_worker, steps, on_gpu=on_gpu) as pool:
 
         def submit(share: Sequence[TrialOrder]) -> Future[list[Done]]:
             return pool.submit(run_share, setup, share)
