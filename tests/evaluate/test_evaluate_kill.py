@@ -50,6 +50,7 @@ def alive(pid):
 
 @pytest.mark.slow
 @pytest.mark.sim
+@pytest.mark.timeout(1800)  # half a minute of CPU time, on a busy machine much longer
 def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
     process = start(run)

@@ -203,7 +203,7 @@ def test_policies_in_other_processes_give_the_same_trials(checkpoint):
 def test_ray_gives_the_same_trials(checkpoint):
     ray = pytest.importorskip("ray")
     some = orders(checkpoint, range(2))
-    ray.init(num_cpus=1, include_dashboard=False)  # each further process imports LeRobot once more
+    ray.init("local", num_cpus=1, include_dashboard=False)  # each further process imports LeRobot once more
     try:
         assert twins(trials(on_ray(CPU)(iter(some)))) == twins(trials(run_share(CPU, some)))
     finally:
