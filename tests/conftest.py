@@ -1,12 +1,16 @@
 """Toy datasets, recorded once per test session; tests that hurt them work on copies."""
 
 import logging
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from toys import TASKS, stream_text
+
+from holdfast.core.append_only import AppendOnlyFile
+from holdfast.core.processes import FORKED
 
 # A busy machine must not fail a property.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +42,30 @@ def frame_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOLDFAST_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waits_for_the_disk():
+    """Nobody cuts the power here, and small trainings and tables would wait for the disk as long as they compute."""
+    begin = AppendOnlyFile.__init__
+
+    def begin_without_waits(self, *given, **named):
+        begin(self, *given, **named)
+        self.file.execute("PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        patch.setattr(AppendOnlyFile, "__init__", begin_without_waits)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server():
+    """Worker processes of all tests are forked from one server, which imports what any of them needs."""
+    FORKED.set_forkserver_preload(["holdfast.policies.pilot", "holdfast.train.engine", "holdfast.commands.train"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(FORKED), "set_forkserver_preload", lambda context, modules: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,15 @@
 """Short runs of a method on two toy tasks, and runs that are killed."""
 
-import multiprocessing
 import os
 import signal
 from importlib import import_module
 
 import torch
 from safetensors.torch import load_file
-from toys import TINY
+from toys import TINY, never_wait_for_the_disk
 
 from holdfast.cli import main
+from holdfast.core.processes import FORKED
 
 STAGES = ("01-reach", "02-lift")
 
@@ -58,14 +58,13 @@ def _die(words, module, place, call):
         return done
 
     setattr(owner, hook, dying)
+    never_wait_for_the_disk()
     os._exit(main(words))
 
 
 def killed(toy, name, *more, kill):
     """Start a run that is killed with signal 9 after a call of a function: its module, its place there, which call."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    process = context.Process(target=_die, args=(arguments(toy, name, *more), *kill))
+    process = FORKED.Process(target=_die, args=(arguments(toy, name, *more), *kill))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL, kill

@@ -1,5 +1,7 @@
 """The toy tasks that tests train on, and the smallest nano that can learn them."""
 
+import os
+
 import numpy as np
 
 TASKS = {"reach": ("left",), "lift": ("left", "right"), "sweep": ("left",)}
@@ -31,6 +33,11 @@ def stream_text(names=tuple(TASKS), embodiment="piper_x_pair"):
         lines += ["[[task]]", f'name = "{name}"', f'instruction = "Please {name}."', f"arms = {list(TASKS[name])}"]
         lines += [f'dataset = "{name}"']
     return "\n".join(lines) + "\n"
+
+
+def never_wait_for_the_disk():
+    """Nobody cuts the power here, and a small training would wait as long as it computes. For a process of its own."""
+    os.fsync = lambda handle: None
 
 
 def write_numbers(root, state_names, action_names, *, deltas=False, camera="observation.image", episodes=3, seed=0):

@@ -184,8 +184,8 @@ def alive(group: int) -> bool:
 class Here:
     """Stands in for the pool of worker processes: work is done at once, in this process."""
 
-    def __init__(self, processes, context, initializer, initargs) -> None:
-        initializer(*initargs)
+    def __init__(self, processes, preload, begin, *values) -> None:
+        begin(*values)
 
     def submit(self, work, *arguments):
         future: Future = Future()
@@ -196,8 +196,7 @@ class Here:
 
 
 def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "ProcessPoolExecutor", Here)
-    monkeypatch.setattr(record, "end_with_parent", lambda: None)
+    monkeypatch.setattr(record, "worker_pool", Here)
     monkeypatch.setattr(parts, "PART", 1)  # so that whole parts fail too
     real = demonstrate.demonstrate
     monkeypatch.setattr(parts, "demonstrate", lambda o, seed, *more: replace(real(o, seed, *more), full=seed % 2 == 0))
@@ -212,8 +211,7 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
 
 
 def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "ProcessPoolExecutor", Here)
-    monkeypatch.setattr(record, "end_with_parent", lambda: None)
+    monkeypatch.setattr(record, "worker_pool", Here)
     monkeypatch.setattr(parts, "PART", 2)
     log = []
 

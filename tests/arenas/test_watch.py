@@ -62,7 +62,8 @@ def test_expert_video_ends_with_all_lights_on(tmp_path, capsys):
     assert len(shown) > 90
 
 
-def test_doing_nothing_is_shown_as_nothing(tmp_path, capsys):
+def test_doing_nothing_is_shown_as_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(task_class("press_button"), "max_steps", 60)
     out = tmp_path / "noop.mp4"
     assert main(["watch", "--task", "press_button", "--as", "noop", "--out", str(out)]) == 0
     assert "score 0 of 100" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from scoring_runs import Server, make_run
 
 from holdfast.runs.trials import Trials
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 expect.set_options(timeout=60_000)
 
 

@@ -30,7 +30,7 @@ def server(monkeypatch, tmp_path):
     found.daemon_threads = True
     found.asked, found.gate = [], threading.Event()
     found.gate.set()
-    threading.Thread(target=found.serve_forever, daemon=True).start()
+    threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()  # so that it ends at once
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{found.server_port}")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))

@@ -13,7 +13,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 @pytest.fixture(autouse=True)
 def small_machine(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # each further process imports LeRobot once more
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # a few trials need one process
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ SMALLER = {
 @pytest.mark.slow
 @pytest.mark.sim
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # each further process imports LeRobot once more
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # a few trials need one process
     text = PAGE.read_text()
     for phrase, smaller in SMALLER.items():
         assert phrase in text

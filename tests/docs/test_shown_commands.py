@@ -20,9 +20,9 @@ SHOWING = [page for page in PAGES if shown_commands(page)]
 
 
 class InThisProcess(Executor):
-    """Runs trials here: another process would import LeRobot once more, which takes longer than they do."""
+    """Runs trials here."""
 
-    def __init__(self, *processes, **start): ...
+    def __init__(self, *start, **named): ...
 
     def submit(self, run, *given):
         future = Future()
@@ -46,7 +46,7 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(workers, "ProcessPoolExecutor", InThisProcess)
+        patch.setattr(workers, "worker_pool", InThisProcess)
         for page in (README, *SHOWING):
             write_files(page)
         shown = [command for command in shown_commands(README) if not command.only_parsed]

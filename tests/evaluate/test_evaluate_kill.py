@@ -34,9 +34,10 @@ def written(run):
         return []
 
 
-def children(process):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-    return [int(pid) for pid in listed.stdout.split()]
+def descendants(process):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
+    children = [int(pid) for pid in listed.stdout.split()]
+    return children + [pid for child in children for pid in descendants(child)]
 
 
 def alive(pid):
@@ -49,13 +50,14 @@ def alive(pid):
 
 @pytest.mark.slow
 @pytest.mark.sim
+@pytest.mark.timeout(1800)  # half a minute of CPU time, on a busy machine much longer
 def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
     process = start(run)
     while not written(run) and process.poll() is None:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGSTOP)  # else it may be done before its children are listed
-    workers = children(process)
+    os.kill(process.pid, signal.SIGSTOP)  # else it may be done before its workers are listed
+    workers = descendants(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = written(run)
@@ -63,7 +65,7 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     deadline = time.monotonic() + 120
     while any(map(alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert len(workers) >= 2
+    assert len(workers) >= 4, "two, the server that forks them, and Python's tracker of resources"
     assert not any(map(alive, workers)), "workers go with the one who started them"
 
     process = start(run)
@@ -78,4 +80,4 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     choice = Choice(trials=TRIALS, stages=(1,))
     with Trials(fresh.trials) as trials:
         orders = list(_orders(fresh, choice, plan(fresh, choice, trials)))
-    assert twins(found) == twins([trial for _, trial in run_share(Setup("cpu"), orders)])
+    assert twins(found)[::3] == twins([trial for _, trial in run_share(Setup("cpu"), orders[::3])])

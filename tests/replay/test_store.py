@@ -2,7 +2,6 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -10,12 +9,13 @@ import signal
 import numpy as np
 import pytest
 import torch
-from toys import TASKS, TINY, candidates, stream_text, write_numbers
+from toys import TASKS, TINY, candidates, never_wait_for_the_disk, stream_text, write_numbers
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_json
+from holdfast.core.processes import FORKED
 from holdfast.data.cache.listing import list_caches
 from holdfast.data.lerobot import export
 from holdfast.data.lerobot.source import open_source
@@ -170,6 +170,7 @@ def test_copies_shrink_with_the_buffer_and_hold_the_original_episodes(toy):
 def _die_while_copying(toy, output, killing):
     """Run the command and die before the n-th table is written or file synced below buffer/."""
     os.setsid()
+    never_wait_for_the_disk()
     count = 0
 
     def counted(real):
@@ -189,11 +190,9 @@ def _die_while_copying(toy, output, killing):
 
 @pytest.mark.slow
 def test_killed_while_copying_or_shrinking_it_goes_on_to_the_same_weights(toy, reference):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
     codes = []
     for killing in (4, 20, 48, 3, 29, 55, 12, 0):
-        process = context.Process(target=_die_while_copying, args=(toy, "killed", killing))
+        process = FORKED.Process(target=_die_while_copying, args=(toy, "killed", killing))
         process.start()
         process.join()
         codes.append(process.exitcode)

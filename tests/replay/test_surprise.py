@@ -1,7 +1,6 @@
 """Kept episodes whose loss rose most stay, the others are dropped first; killed or not, on one rank or two."""
 
 import json
-import multiprocessing
 import os
 import signal
 
@@ -13,6 +12,7 @@ from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
+from holdfast.core.processes import FORKED
 from holdfast.replay.buffer import Buffer, Kept
 from holdfast.replay.config import ReplayConfig
 from holdfast.train import engine, keep
@@ -100,9 +100,7 @@ def _die_before_the_checkpoint(toy):
 
 
 def test_a_run_drops_what_rose_least_and_a_kill_at_the_stages_end_changes_nothing(toy, monkeypatch):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    process = context.Process(target=_die_before_the_checkpoint, args=(toy,))
+    process = FORKED.Process(target=_die_before_the_checkpoint, args=(toy,))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -6,9 +6,11 @@ from pathlib import Path
 from toys import TINY
 
 ARENAS = Path(__file__).parents[1] / "arenas"  # where the fake arena is
-TASKS = {
-    "touch": '[[task]]\nname = "touch"\ninstruction = "Go to the mark."\narms = ["point"]\n',
-    "mirror": """
+TASKS = """
+[[task]]
+name = "touch"
+instruction = "Go to the mark."
+arms = ["point"]
 [[task]]
 name = "mirror"
 instruction = "Go to the other side."
@@ -20,8 +22,7 @@ text = "Half of the way is done."
 name = "there"
 text = "The point is there."
 needs = ["near"]
-""",
-}
+"""
 STUDY = """
 name = "points"
 arena = "fake_arena:FakeArena"
@@ -50,9 +51,8 @@ TRAIN = [*TINY, "--device=cpu", "--steps=4", "--batch_size=4", "--norm.limit=100
 
 
 def write_study(folder):
-    """Write the study and two streams, `points` and `back` with the tasks in the other order."""
-    for name, tasks in (("points", ("touch", "mirror")), ("back", ("mirror", "touch"))):
-        (folder / f"{name}.toml").write_text(f'name = "{name}"\n' + "".join(TASKS[task] for task in tasks))
+    """Write the study and its stream."""
+    (folder / "points.toml").write_text('name = "points"\n' + TASKS)
     tiny = "\n".join(flag.removeprefix("--").replace("=", " = ") for flag in TINY)
     file = folder / "study.toml"
     file.write_text(STUDY.format(folder=folder, tiny=tiny))

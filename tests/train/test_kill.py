@@ -1,6 +1,5 @@
 """Killed twenty times, inside steps and inside saves, a run ends with the weights of the run that never was."""
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -8,7 +7,9 @@ import signal
 import time
 
 import pytest
-from toys import TINY
+from toys import TINY, never_wait_for_the_disk
+
+from holdfast.core.processes import FORKED
 
 KILLS = 20
 
@@ -16,6 +17,7 @@ KILLS = 20
 def _train(toy, output, killing_sync):
     """Run the command; with `killing_sync`, die in the n-th sync of a file, in the middle of writing a checkpoint."""
     os.setsid()
+    never_wait_for_the_disk()
     from holdfast.cli import main
     from holdfast.core import checked_folder as checkpoint
 
@@ -30,7 +32,7 @@ def _train(toy, output, killing_sync):
 
     checkpoint._sync = sync
     base = ["train", f"--stream={toy}/stream.toml", f"--output={output}", "--tasks=[reach, lift]", "--device=cpu"]
-    code = main([*base, *TINY, "--steps=20", "--batch_size=4", "--checkpoint.every=4", "--log.every=2"])
+    code = main([*base, *TINY, "--steps=12", "--batch_size=4", "--checkpoint.every=3", "--log.every=2"])
     os._exit(code)
 
 
@@ -41,13 +43,11 @@ def _weights(run):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # forty seconds of CPU time, on a busy machine much longer
 def test_twenty_kills_leave_the_same_weights(toy):
-    # A fork server that has imported everything once: each run is a real process of its own, but starts at once.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-
+    # The fork server has imported everything: each run is a real process of its own, but starts at once.
     def start(output, killing_sync=0):
-        process = context.Process(target=_train, args=(toy, output, killing_sync))
+        process = FORKED.Process(target=_train, args=(toy, output, killing_sync))
         process.start()
         return process
 

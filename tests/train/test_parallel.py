@@ -5,7 +5,6 @@ started, and started again, by torchrun's own agent.
 """
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -17,15 +16,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch.distributed import launcher
-from toys import TINY, stream_text
+from toys import TINY, never_wait_for_the_disk, stream_text
 
 from holdfast.cli import main
 from holdfast.commands import train
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.processes import FORKED
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.folder import RunFolder
 from holdfast.train import engine
 from holdfast.train.step import Stepper
+
+pytestmark = pytest.mark.slow  # all of it together
 
 
 def _rank(number, port, folder, arguments, stop):
@@ -34,6 +36,7 @@ def _rank(number, port, folder, arguments, stop):
     os.environ |= {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     _speak_into(folder / f"rank-{number}.txt")
     torch.set_num_threads(1)  # as torchrun would have it
+    never_wait_for_the_disk()
     train._FIRST_SPEAKS = 0.0  # nobody here ends all ranks when one ends
     with stopping(stop):
         code = main(arguments)
@@ -49,9 +52,7 @@ def _speak_into(file):
 
 def forked(target, *arguments):
     """Start a process from the server that has imported everything."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
-    process = context.Process(target=target, args=arguments)
+    process = FORKED.Process(target=target, args=arguments)
     process.start()
     return process
 
@@ -224,6 +225,7 @@ def _torchrun(folder, arguments):
 def _dying_rank(arguments):
     """Train, but rank 1 of the first attempt kills itself before step 14 of the second stage."""
     torch.set_num_threads(1)
+    never_wait_for_the_disk()
     take = Stepper.__call__
 
     def take_or_die(self, state, batch):

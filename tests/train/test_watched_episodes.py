@@ -1,7 +1,6 @@
 """Replay that follows watched episodes: what is drawn, against its own formulas; and the same weights after kills."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from toys import TINY, stream_text
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
 from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import FORKED
 from holdfast.data.sampler import Sampler
 from holdfast.replay.config import ReplayConfig
 from holdfast.train.config import TrainConfig
@@ -135,11 +135,9 @@ def _die(folder, owner, hook, call):
 
 
 def test_killed_around_its_looks_it_ends_with_the_same_weights_and_the_same_looks(folder, whole):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["holdfast.train.engine", "holdfast.commands.train"])
     # In the second stage, in the third, and while its progress is saved.
     for kill in [("watch", "_measure", 4), ("watch", "_measure", 11), ("files", "_sync", 2)]:
-        process = context.Process(target=_die, args=(folder, *kill))
+        process = FORKED.Process(target=_die, args=(folder, *kill))
         process.start()
         process.join()
         assert process.exitcode == -signal.SIGKILL, kill

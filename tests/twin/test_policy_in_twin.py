@@ -16,6 +16,7 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.cli import main
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.twin.tasks import task_class
 
 pytestmark = pytest.mark.slow
 TASK = "press_button"
@@ -52,7 +53,7 @@ def lerobot_eval_here(flags: list[str]) -> None:
         lerobot_eval.eval_main()
 
 
-@pytest.mark.parametrize(("batch", "command"), [(1, lerobot_eval_here), (2, lerobot_eval)])
+@pytest.mark.parametrize(("batch", "command"), [(1, lerobot_eval), (2, lerobot_eval_here)])
 def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
     flags = [f"--policy.path={checkpoint / 'policy'}", "--env.type=holdfast_twin", f"--env.task={TASK}"]
     flags += ["--env.height=32", "--env.width=32", "--env.episode_length=20", "--policy.device=cpu"]
@@ -65,7 +66,8 @@ def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
 
 
 @pytest.mark.parametrize("which", ["checkpoint", "policy"])
-def test_watch_shows_it(checkpoint, tmp_path, capsys, which):
+def test_watch_shows_it(checkpoint, tmp_path, monkeypatch, capsys, which):
+    monkeypatch.setattr(task_class(TASK), "max_steps", 60)
     out = tmp_path / "policy.mp4"
     folder = checkpoint if which == "checkpoint" else checkpoint / "policy"
     assert main(["watch", "--task", TASK, "--policy", str(folder), "--out", str(out)]) == 0

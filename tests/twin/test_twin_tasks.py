@@ -22,6 +22,7 @@ EVERY_TASK = pytest.mark.parametrize("task", TASKS)
 CLOTH = {"fold_towel", "fold_tshirt"}
 NO_GRASP = {"press_button", "push_box"}  # their milestones need no grasp
 OPEN_GRIPPER_MOST = {"pack_bag": 67.0}
+BLIND_TRIALS = {"fold_towel": 4, "fold_tshirt": 10, "place_fruits": 10}  # fewer of slow tasks
 
 
 def digest(task: str, seed: int, env: CellEnv | None = None) -> str:
@@ -57,14 +58,18 @@ def test_doing_nothing_scores_nothing(task):
         assert score("twin", task, "noop", level, [seed]).scores == (0,), level
 
 
-@EVERY_TASK
-def test_same_seed_same_bits_after_other_episodes_and_in_another_process(task):
-    env = CellEnv(task)
-    first = digest(task, 7, env)
-    assert digest(task, 3, env) != first
-    assert digest(task, 7, env) == first
+@pytest.fixture(scope="module")
+def other_process():
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(digest, task, 7).result() == first
+        yield pool
+
+
+@EVERY_TASK
+def test_same_seed_same_bits_after_other_episodes_and_in_another_process(task, other_process):
+    first = other_process.submit(digest, task, 7)
+    env = CellEnv(task)
+    assert digest(task, 3, env) != first.result()
+    assert digest(task, 7, env) == first.result()
 
 
 @EVERY_TASK
@@ -94,11 +99,11 @@ def test_bars_of_the_expert(task):
 @EVERY_TASK
 @pytest.mark.slow
 def test_bars_of_the_baselines(task):
-    seeds = range(2000, 2010 if task in CLOTH else 2020)
+    seeds = range(2000, 2000 + BLIND_TRIALS.get(task, 20))
     assert mean(score("twin", task, "blind", "standard", seeds).scores) <= 35
     if task not in NO_GRASP:
         most = OPEN_GRIPPER_MOST.get(task, 50)
-        assert mean(score("twin", task, "open-gripper", "standard", seeds[:4]).scores) <= most
+        assert mean(score("twin", task, "open-gripper", "standard", seeds[: 2 if task in CLOTH else 4]).scores) <= most
 
 
 def scores_under_noise(env: CellEnv, deviation: float) -> list[float]:

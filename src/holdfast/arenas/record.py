@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
 from holdfast.core.outside import read_json
-from holdfast.core.processes import end_with_parent, lasting_imports
-from holdfast.data.lerobot.writer import import_lerobot
+from holdfast.core.processes import FORKED, worker_pool
 
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
@@ -191,7 +190,7 @@ class _Counts:
     """Counts of demonstrations kept and dropped, by recording: those on disk, and those since."""
 
     def __init__(self, works: list[Work], report: Report) -> None:
-        self.since = get_context("spawn").Array("i", 2 * len(works) + 1)
+        self.since = FORKED.Array("i", 2 * len(works) + 1)
         self._works, self._report = works, report
         finished = [work.parts for work in works]
         self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
@@ -210,7 +209,7 @@ class _Counts:
 
 @contextmanager
 def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_enter, initargs=(since,))
+    pool = worker_pool(processes, ["holdfast.arenas.record", "lerobot.datasets.lerobot_dataset"], _enter, since)
     try:
         yield pool
     except BrokenProcessPool:
@@ -227,12 +226,9 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
 
 
 def _enter(since: Any) -> None:
-    """Prepare a worker process: it counts demonstrations, and ends with the recorder."""
+    """Prepare a worker process: it counts demonstrations."""
     global _since
     _since = since
-    end_with_parent()
-    with lasting_imports():
-        import_lerobot()
 
 
 def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> None:

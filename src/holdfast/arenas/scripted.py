@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from holdfast import arenas, rubric
 from holdfast.arenas.scored_episode import ScoredEpisode
+from holdfast.core.processes import worker_pool
 from holdfast.core.records import Task, Trial
 
 
@@ -46,7 +45,7 @@ def score(
     loaded.check_policy(policy)
     shares = [list(seeds[k::processes]) for k in range(min(processes, len(seeds)))]
     if len(shares) > 1:
-        with ProcessPoolExecutor(len(shares), get_context("spawn")) as pool:
+        with worker_pool(len(shares), [__name__]) as pool:
             jobs = [pool.submit(_trials, arena, task, policy, level, share, jitter) for share in shares]
             found = {seed: trial for job in jobs for seed, trial in job.result().items()}
     else:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby, islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
-from holdfast.core.processes import end_with_parent, lasting_imports
+from holdfast.core.processes import FORKED, worker_pool
 from holdfast.core.records import Trial
 from holdfast.evaluate.remote_lane import DIED, RemoteLane
 from holdfast.evaluate.rollout import LocalLane, TrialOrder, play
@@ -77,9 +76,9 @@ def _count(more: int) -> None:
 
 
 def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
-    context = get_context("spawn")
-    steps = context.Value("q", 0)
-    with ProcessPoolExecutor(processes, context, initializer=_begin_worker, initargs=(steps,)) as pool:
+    steps = FORKED.Value("q", 0)
+    preload, on_gpu = ["holdfast.policies.pilot"], setup.device != "cpu"
+    with worker_pool(processes, preload, _begin_worker, steps, on_gpu=on_gpu) as pool:
 
         def submit(share: Sequence[TrialOrder]) -> Future[list[Done]]:
             return pool.submit(run_share, setup, share)
@@ -182,11 +181,8 @@ def _lanes(arena: str, number: int) -> list[LocalLane]:
 
 
 def _begin_worker(steps: Any) -> None:
+    import torch
+
     global _steps
     _steps = steps
-    end_with_parent()
-    with lasting_imports():
-        import torch
-
-        import holdfast.policies.pilot  # noqa: F401
     torch.set_num_threads(1)  # processes share the cores, and more threads would change the order of sums

@@ -13,7 +13,6 @@ import draccus
 import torch
 from lerobot.configs import NormalizationMode, PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_policy
-from lerobot.utils.import_utils import register_third_party_plugins
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
@@ -192,7 +191,7 @@ def build(
         pairing: Which state dimensions its relative actions count from; None: those of the same name.
         say: Called with a message if relative actions do not fit the dataset.
     """
-    register_third_party_plugins()
+    saved_folder.find_plugins()
     if choice.path:
         choice = replace(choice, path=resolve(choice.path))
     config = _config(choice, device, [camera.key for camera in source.cameras])
@@ -248,7 +247,7 @@ def order_cameras(features: dict[str, Any]) -> None:
 
 def load(folder: Path, names: tuple[str, ...], device: str) -> Adapter:
     """Load a policy folder that a run has saved."""
-    register_third_party_plugins()
+    saved_folder.find_plugins()
     config = saved_folder.load_config(folder, [f"--device={device}"])
     try:
         with SizeLimit(folder / WEIGHTS):

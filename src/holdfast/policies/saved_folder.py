@@ -12,6 +12,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -249,12 +250,19 @@ def _check_no_code(folder: Path) -> None:
             raise HoldfastError(f"{file} names code to run ({_NAMES_CODE}), and code from a folder is never run.")
 
 
-def _is_from_plugin(name: str) -> bool:
-    """Whether an installed plugin has registered a step: its code is there because somebody installed it."""
-    from lerobot.processor import ProcessorStepRegistry
+@cache
+def find_plugins() -> None:
+    """Let installed plugins register what they have, once: LeRobot looks through all installed packages."""
     from lerobot.utils.import_utils import register_third_party_plugins
 
     register_third_party_plugins()
+
+
+def _is_from_plugin(name: str) -> bool:
+    """Whether an installed plugin has registered a step: its code is there because somebody installed it."""
+    from lerobot.processor import ProcessorStepRegistry
+
+    find_plugins()
     if name not in ProcessorStepRegistry.list():
         return False
     return ProcessorStepRegistry.get(name).__module__.split(".")[0] not in ("lerobot", "holdfast")

@@ -13,17 +13,16 @@ import shutil
 import signal
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 import torch
 from rich.console import Console
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.processes import end_with_parent
+from holdfast.core.processes import worker_pool
 from holdfast.core.progress import progress_bar
 from holdfast.data.cache.files import Block, CacheFiles, first_crc
 from holdfast.data.cache.listing import say_size
@@ -104,10 +103,7 @@ def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, Wo
 
 
 def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
-    """Processes forked from a server that has the imports they need and has never used a GPU."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__, "holdfast.data.lerobot.video"])
-    return ProcessPoolExecutor(workers, context, initializer=_enter, initargs=(writer, source)), _build_here
+    return worker_pool(workers, [__name__, "holdfast.data.lerobot.video"], _enter, writer, source), _build_here
 
 
 def _enter(writer: Writer, source: Source) -> None:
@@ -116,7 +112,6 @@ def _enter(writer: Writer, source: Source) -> None:
     _here = writer, source
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     torch.set_num_threads(1)
-    end_with_parent()
 
 
 def _build_here(camera: Camera, number: int) -> Block:

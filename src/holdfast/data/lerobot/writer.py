@@ -63,11 +63,6 @@ def dataset_writer(
         dataset.finalize()
 
 
-def import_lerobot() -> None:
-    """Import what writing needs, which takes seconds, now rather than with the first dataset."""
-    import lerobot.datasets.lerobot_dataset  # noqa: F401
-
-
 def _codec(full_colour: bool) -> Any:
     """LeRobot's config of the codec. It is explicit: `auto` guesses one."""
     from lerobot.configs.video import RGBEncoderConfig

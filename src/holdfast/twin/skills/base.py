@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import torch
 from rich.console import Console
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import worker_pool
 from holdfast.core.progress import progress_bar
 from holdfast.data.lerobot.source import ACTION, STATE
 from holdfast.embodiments import EMBODIMENTS
@@ -112,7 +111,7 @@ def collect(seeds: Sequence[int], config: BaseConfig, console: Console) -> list[
     """Demonstrations of the playground, in the order of their seeds; failed ones are left out."""
     work = partial(demonstrate, size=config.size, every=config.every)
     episodes = []
-    with ProcessPoolExecutor(config.processes, get_context("spawn")) as pool, progress_bar(console) as bar:
+    with worker_pool(config.processes) as pool, progress_bar(console) as bar:
         task = bar.add_task("demonstrating", total=len(seeds), note="")
         for episode in pool.map(work, seeds, chunksize=8):
             bar.advance(task)

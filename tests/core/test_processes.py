@@ -1,0 +1,32 @@
+"""Worker processes know what their parent knows now, not what it knew when their server started."""
+
+import os
+
+import pytest
+
+from holdfast.core.processes import worker_pool
+
+NAME = "HOLDFAST_TEST_OF_WORKERS"
+told: list[str] = []
+
+
+def prepare(word):
+    told.append(word)
+
+
+def seen():
+    return os.environ.get(NAME), told
+
+
+def test_workers_have_the_environment_of_now_and_are_prepared(monkeypatch):
+    with worker_pool(1) as pool:
+        assert pool.submit(seen).result() == (None, [])
+    monkeypatch.setenv(NAME, "set")
+    with worker_pool(1, (), prepare, "word") as pool:
+        assert pool.submit(seen).result() == ("set", ["word"])
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_only_workers_that_use_no_gpu_are_forked_from_the_server(on_gpu):
+    with worker_pool(1, on_gpu=on_gpu) as pool:
+        assert (pool.submit(os.getppid).result() == os.getpid()) is on_gpu
