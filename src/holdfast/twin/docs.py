@@ -48,7 +48,7 @@ def page(names: Sequence[str]) -> str:
 
 def draw(name: str, file: Path) -> None:
     """Write the picture of a task: a strip through time for each camera, as a small JPEG."""
-    env = CellEnv(name, shadows=True)
+    env = CellEnv(name)
     env.reset(_SEED, "standard")
     sheet = contact_sheet(env, expert(env, None), _MOMENTS, _TILE)
     env.close()

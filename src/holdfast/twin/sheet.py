@@ -7,6 +7,7 @@ import numpy as np
 from holdfast.twin.env import CellEnv
 from holdfast.twin.scripted import ScriptedPolicy, run
 
+PASSES = 12  # renderings per image: softer shadows than in a film
 ROWS = ("head", "front", "left_wrist", "right_wrist")  # the whole scene first, then the hands
 
 
@@ -30,4 +31,4 @@ def contact_sheet(
 
 
 def _views(env: CellEnv, size: tuple[int, int]) -> np.ndarray:
-    return np.vstack(list(env.observe(size, ROWS).images.values()))
+    return np.vstack(list(env.show(size, ROWS, PASSES).values()))
