@@ -85,7 +85,7 @@ class _Window:
 
 
 def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, moments: int) -> np.ndarray:
-    """A few moments of an episode of a scripted policy, seen by all cameras."""
+    """A few moments of an episode of a scripted policy, seen by a visitor and all cameras."""
     from holdfast.twin.env import CellEnv
     from holdfast.twin.scripted import POLICIES
     from holdfast.twin.sheet import contact_sheet as draw

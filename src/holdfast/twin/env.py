@@ -13,7 +13,7 @@ from holdfast.core.observation import Observation
 from holdfast.core.records import Reached
 from holdfast.twin import cell
 from holdfast.twin.look import VISITOR
-from holdfast.twin.portrait import DressedCopy, Portrait
+from holdfast.twin.portrait import FILM, DressedCopy, Portrait, Quality
 from holdfast.twin.task import LEVELS, Spread, TwinTask
 from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
@@ -31,7 +31,7 @@ class CellEnv:
         self.world = World(_specify(kind))
         self.task = kind(self.world)
         self._copy: DressedCopy | None = None
-        self._portraits: dict[tuple[int, int], Portrait] = {}
+        self._portraits: dict[tuple[tuple[int, int], Quality], Portrait] = {}
         self.reset(0, "nominal")
 
     def reset(self, seed: int, level: str = "standard") -> None:
@@ -72,11 +72,12 @@ class CellEnv:
         """The cell from above and as a visitor sees it, side by side."""
         return np.hstack(list(self.show(_PICTURE, _SHOWN).values()))
 
-    def show(self, size: tuple[int, int], cameras: Sequence[str], passes: int = 4) -> dict[str, np.ndarray]:
-        """What cameras see, drawn for people (`look.py`); more passes take longer and make shadows softer."""
-        if size not in self._portraits:
-            self._portraits[size] = Portrait(self.dressed(), *size)
-        return dict(zip(cameras, self._portraits[size].draw(self.dressed().data, cameras, passes), strict=True))
+    def show(self, size: tuple[int, int], cameras: Sequence[str], quality: Quality = FILM) -> dict[str, np.ndarray]:
+        """What cameras see, drawn for people (`look.py`); `visitor` is one more camera, which policies do not have."""
+        copy = self.dressed()
+        if (size, quality) not in self._portraits:
+            self._portraits[size, quality] = Portrait(copy, *size, quality)
+        return dict(zip(cameras, self._portraits[size, quality].draw(copy.data, cameras), strict=True))
 
     def dressed(self) -> DressedCopy:
         """The copy of the cell that people see, in its pose of now."""

@@ -20,10 +20,7 @@ from holdfast.twin.objects import BOX, CYLINDER, DRAWN, ELLIPSOID, Colour
 VISITOR = "visitor"  # the camera of the pictures for people
 KEY_LIGHT = np.array([-0.28, -0.42, -1.0])  # direction of the light that casts shadows
 SHADOWED = np.array([0.26, 0.0, 0.1])  # the middle of what it lights
-_REACH = (
-    1.0  # half the side of the square around it with shadows (m); with 0.75 a corner of the table speckles
-)
-_SHADOW_PIXELS = 512  # enough, since a picture is the mean of several renderings
+_REACH = 1.0  # half the side of the square around it with shadows (m); with 0.75 a corner of the table speckles
 
 _FLOOR, _WALL, _SIDE_WALLS, _HIGH = -0.75, -2.3, 1.9, 3.0  # of the room: heights and distances (m)
 
@@ -71,12 +68,11 @@ def dress(spec: mujoco.MjSpec) -> None:
     _add_room(spec)
     _add_sideboard(spec)
     fabric.cover(spec)
-    add_camera(spec, VISITOR, [0.98, -0.74, 0.60], [0.19, 0.03, 0.09], 38)
+    add_camera(spec, VISITOR, [0.98, -0.78, 0.62], [0.18, 0.03, 0.12], 37)
 
 
 def _set_quality(spec: mujoco.MjSpec) -> None:
     quality, depth = spec.visual.quality, spec.visual.map
-    quality.shadowsize = _SHADOW_PIXELS
     quality.numslices, quality.numstacks, quality.numquads = 20, 9, 1
     spec.stat.extent, spec.stat.center = 1.0, SHADOWED
     depth.znear, depth.zfar, depth.shadowclip = 0.01, 12.0, _REACH

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -21,6 +22,18 @@ from holdfast.twin.views import Views
 _LAMP = 0.05  # radius of the lamp, as a share of its distance
 _BLUR = 0.6  # how far renderings are apart, as a share of a pixel
 _TURN = math.pi * (3 - math.sqrt(5))  # from one rendering to the next: points on such a spiral fill a disc evenly
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well pictures are drawn: renderings per picture, and pixels along a side of the map of shadows."""
+
+    passes: int
+    shadow_pixels: int
+
+
+FILM = Quality(3, 512)
+STILL = Quality(16, 1024)
 
 
 class DressedCopy:
@@ -46,20 +59,22 @@ class DressedCopy:
 class Portrait(Views):
     """Renders a dressed copy of a cell: its cameras, and the one of a visitor."""
 
-    def __init__(self, copy: DressedCopy, height: int, width: int) -> None:
+    def __init__(self, copy: DressedCopy, height: int, width: int, quality: Quality) -> None:
         """Make the buffer for images of this size."""
+        copy.model.vis.quality.shadowsize = quality.shadow_pixels
         super().__init__(copy.model, (*CAMERAS, VISITOR), height, width)
+        self._passes = quality.passes
         self._aside = self._along = 0.0  # of this rendering, within the unit disc
 
-    def draw(self, data: mujoco.MjData, cameras: Sequence[str], passes: int = 4) -> list[np.ndarray]:
-        """Images of some of the cameras, each height x width x 3 bytes; more passes take longer and look softer."""
+    def draw(self, data: mujoco.MjData, cameras: Sequence[str]) -> list[np.ndarray]:
+        """Images of some of the cameras, each height x width x 3 bytes."""
         sums = [np.zeros((self._image_height, self.width, 3), np.uint16) for _ in cameras]
-        for number in range(passes):
-            radius = math.sqrt((number + 0.5) / passes)
+        for number in range(self._passes):
+            radius = math.sqrt((number + 0.5) / self._passes)
             self._aside, self._along = radius * math.cos(number * _TURN), radius * math.sin(number * _TURN)
             for total, image in zip(sums, super().draw(data, cameras), strict=True):
                 total += image
-        return [((total + passes // 2) // passes).astype(np.uint8) for total in sums]
+        return [((total + self._passes // 2) // self._passes).astype(np.uint8) for total in sums]
 
     def update_scene(self, data: mujoco.MjData, camera: Any = -1, scene_option: Any = None) -> None:
         """Describe the scene of this rendering: its point of the lamp, its part of a pixel."""
