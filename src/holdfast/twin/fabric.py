@@ -6,6 +6,7 @@ each other; drawn at the same height they would flicker, so the side of the clot
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,10 +72,11 @@ _CUTS = {
 
 
 def cover(spec: mujoco.MjSpec) -> None:
-    """Draw a fine surface over every sheet of cloth, instead of the sheet itself."""
+    """Draw a fine surface instead of every sheet of cloth that has a cut; others are drawn as they are."""
     for flex in spec.flexes:
-        _cover(spec, flex, _CUTS[flex.name])
-        flex.group = 3
+        if flex.name in _CUTS:
+            _cover(spec, flex, _CUTS[flex.name])
+            flex.group = 3  # not drawn
 
 
 def _cover(spec: mujoco.MjSpec, flex: Any, cut: _Cut) -> None:
@@ -105,9 +107,8 @@ def _cover(spec: mujoco.MjSpec, flex: Any, cut: _Cut) -> None:
 
 def _refine(coarse: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fine points (n, 2), their weights (n, coarse), and quads of them with their upper side first."""
-    lines = [np.unique(axis.round(5)) for axis in coarse.T]
-    number = {tuple(np.searchsorted(line, v.round(5)) for line, v in zip(lines, p, strict=True)): n
-              for n, p in enumerate(coarse)}  # fmt: skip
+    grid = np.column_stack([np.unique(axis.round(5), return_inverse=True)[1] for axis in coarse.T])
+    number = {(i, j): n for n, (i, j) in enumerate(grid.tolist())}
     fine: dict[tuple[int, int], int] = {}
     rows: list[np.ndarray] = []
     quads: list[list[int]] = []
@@ -122,14 +123,9 @@ def _refine(coarse: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         corners = [number.get(key, -1) for key in ((i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1))]
         if min(corners) < 0:
             continue
-        for a in range(_FINER):
-            for b in range(_FINER):
-                quads.append(
-                    [
-                        vertex(_FINER * i + u, _FINER * j + v, corners, u / _FINER, v / _FINER)
-                        for u, v in ((a, b), (a + 1, b), (a + 1, b + 1), (a, b + 1))
-                    ]
-                )
+        for a, b in itertools.product(range(_FINER), repeat=2):
+            around = ((a, b), (a + 1, b), (a + 1, b + 1), (a, b + 1))
+            quads.append([vertex(_FINER * i + u, _FINER * j + v, corners, u / _FINER, v / _FINER) for u, v in around])
     flat = np.array(rows)
     return flat @ coarse, _smoothed(flat, np.array(quads)), np.array(quads)
 
@@ -176,7 +172,9 @@ class Lift:
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
-        self._triangles = model.flex_elem.reshape(-1, 3) if model.nflex else np.zeros((0, 3), int)
+        sheets = zip(model.flex_elemdataadr, model.flex_elemnum, model.flex_vertadr, strict=True)
+        triangles = [model.flex_elem[start : start + 3 * count] + first for start, count, first in sheets]
+        self._triangles = np.concatenate([np.zeros(0, int), *triangles]).reshape(-1, 3)
 
     def __call__(self, data: mujoco.MjData) -> None:
         """Change the heights of the sheet's vertices, given where its bodies are."""

@@ -53,6 +53,7 @@ class DressedCopy:
         mujoco.mj_kinematics(self.model, own)
         self._lift(own)
         mujoco.mj_kinematics(self.model, own)
+        mujoco.mj_flex(self.model, own)
         mujoco.mj_camlight(self.model, own)
 
 
