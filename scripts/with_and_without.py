@@ -48,7 +48,7 @@ def main() -> None:
     frames = [side_by_side(*pair) for pair in zip(left, right, strict=False)]
     rate = SPEED * arenas.load("twin").rate // EVERY
     times = [1000 // rate] * (len(frames) - 1) + [2000]
-    frames[0].save(args.out, save_all=True, append_images=frames[1:], duration=times, loop=0, quality=60, method=6)
+    frames[0].save(args.out, save_all=True, append_images=frames[1:], duration=times, loop=0, quality=60)
     print(f"wrote {args.out}: {len(frames)} pictures, {args.out.stat().st_size / 1e6:.2f} MB")
 
 
