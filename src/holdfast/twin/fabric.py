@@ -167,8 +167,8 @@ def _printed(cut: _Cut) -> patterns.Pixels:
     return np.clip(cut.pattern(x, y) * shade[..., None], 0, 255).astype(np.uint8)
 
 
-class Lift:
-    """Raises the cloth that is turned over in a copy of the cell that is only drawn."""
+class ClothLayers:
+    """Keeps layers of cloth apart in a copy of the cell that is only drawn: what is turned over is raised."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
@@ -176,7 +176,7 @@ class Lift:
         triangles = [model.flex_elem[start : start + 3 * count] + first for start, count, first in sheets]
         self._triangles = np.concatenate([np.zeros(0, int), *triangles]).reshape(-1, 3)
 
-    def __call__(self, data: mujoco.MjData) -> None:
+    def part(self, data: mujoco.MjData) -> None:
         """Change the heights of the sheet's vertices, given where its bodies are."""
         if not len(self._triangles):
             return

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 
 from holdfast.twin.cell import CAMERAS
-from holdfast.twin.fabric import Lift
+from holdfast.twin.fabric import ClothLayers
 from holdfast.twin.look import KEY_LIGHT, SHADOWED, VISITOR, dress
 from holdfast.twin.views import Views
 
@@ -44,14 +44,14 @@ class DressedCopy:
         dress(spec)
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
-        self._lift = Lift(self.model)
+        self._layers = ClothLayers(self.model)
 
     def follow(self, data: mujoco.MjData) -> None:
         """Take over the pose of the simulated cell."""
         own = self.data
         own.qpos[:], own.mocap_pos[:], own.mocap_quat[:] = data.qpos, data.mocap_pos, data.mocap_quat
         mujoco.mj_kinematics(self.model, own)
-        self._lift(own)
+        self._layers.part(own)
         mujoco.mj_kinematics(self.model, own)
         mujoco.mj_flex(self.model, own)
         mujoco.mj_camlight(self.model, own)
