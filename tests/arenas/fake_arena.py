@@ -79,7 +79,7 @@ class FakeArena(Arena):
     def max_steps(self, task):
         return 20
 
-    def open(self, task, shadows=False):
+    def open(self, task):
         return Point(1 if task == "touch" else -1)
 
     def policy(self, name, environment, seed):

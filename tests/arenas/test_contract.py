@@ -107,7 +107,7 @@ class SmallImages(Point):
 )
 def test_the_contract_finds_what_is_wrong(kind, test):
     class Wrong(FakeArena):
-        def open(self, task, shadows=False):
+        def open(self, task):
             return kind(-1)
 
     class Contract(ArenaContract):
@@ -202,7 +202,7 @@ def look_and_step(episode):
 
 def test_an_endless_arena_ends_with_its_limit():
     class Forever(FakeArena):
-        def open(self, task, shadows=False):
+        def open(self, task):
             return Endless(1)
 
     episode = ScoredEpisode(Forever(), FakeArena.tasks["touch"])

@@ -231,7 +231,7 @@ def test_a_task_that_is_done_at_once_is_no_demonstration(tmp_path, monkeypatch):
             super().reset(seed, level)
             self.mark = np.full(2, 0.1 * seed)
 
-    monkeypatch.setattr(FakeArena, "open", lambda self, task, shadows=False: Close(1))
+    monkeypatch.setattr(FakeArena, "open", lambda self, task: Close(1))
     order = RecordingOrder("touch", 1, "", 8, 8, 0, "fake_arena:FakeArena")
     demonstrations = [demonstrate(order, seed, tmp_path, lambda: None) for seed in (1, 3)]
     assert [(len(found.states), found.full, found.frames.exists()) for found in demonstrations] == [

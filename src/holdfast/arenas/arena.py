@@ -75,8 +75,8 @@ class Arena(ABC):
     arena without levels keeps the single level "".
 
     Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
-    can record its demonstrations. An arena that
-    overrides `view` has a window.
+    can record its demonstrations. An arena that overrides `view` has a
+    window; one that overrides `show` draws nicer images for people.
     """
 
     name: str  # stored as the source of every trial
@@ -99,8 +99,8 @@ class Arena(ABC):
         """Control steps after which an episode of a task is over."""
 
     @abstractmethod
-    def open(self, task: str, shadows: bool = False) -> Environment:
-        """Open a task. `shadows` asks for better pictures, even if they are slow; arenas may ignore it."""
+    def open(self, task: str) -> Environment:
+        """Open a task."""
 
     def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
         """The scripted policy `name` in one of this arena's environments, which was just reset.
@@ -109,6 +109,10 @@ class Arena(ABC):
         names no policies refuses every name.
         """
         raise unknown(f"scripted policy of the arena {self.name!r}", name, ())
+
+    def show(self, environment: Environment, size: tuple[int, int]) -> dict[str, np.ndarray]:
+        """What all cameras see, for people; an arena may draw nicer images than those that policies observe."""
+        return environment.observe(size, self.cameras).images
 
     def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
         """Open a window on one of this arena's environments; an arena without one refuses."""

@@ -22,19 +22,18 @@ class ScoredEpisode:
     Evaluation, videos, recordings and simulated robots all step an arena through this class.
     """
 
-    def __init__(self, arena: Arena, task: Task, shadows: bool = False) -> None:
+    def __init__(self, arena: Arena, task: Task) -> None:
         """Open the task.
 
         Args:
             arena: The arena of the task.
             task: Its name is the arena's; its instruction and rubric are the caller's, usually those of a run.
-            shadows: Ask for better pictures.
         """
         self._known = {milestone.name for milestone in arena.task(task.name).milestones}
         self._limit = arena.max_steps(task.name)
         self.arena, self.task = arena, task
         with self._explained("open"):
-            self.environment = arena.open(task.name, shadows)
+            self.environment = arena.open(task.name)
 
     def begin(self, seed: int, level: str) -> None:
         """Start an episode."""
@@ -70,6 +69,11 @@ class ScoredEpisode:
                 wanted = f"uint8 {(*size, 3)}"
                 raise self._failure("observe", f"the image of {name!r} must be {wanted}, got {kinds} {shape}")
         return seen
+
+    def show(self, size: tuple[int, int]) -> dict[str, np.ndarray]:
+        """What all cameras see, drawn for people."""
+        with self._explained("show"):
+            return self.arena.show(self.environment, size)
 
     def _reached(self) -> Reached:
         with self._explained("reached"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -41,11 +41,11 @@ class Twin(Arena):
         """About twice what the expert needs."""
         return task_class(task).max_steps
 
-    def open(self, task: str, shadows: bool = False) -> Environment:
-        """Compile the cell with the objects of a task; shadows cost about ten times the rendering time."""
+    def open(self, task: str) -> Environment:
+        """Compile the cell with the objects of a task."""
         from holdfast.twin.env import CellEnv
 
-        return CellEnv(task, shadows)
+        return CellEnv(task)
 
     def policy(self, name: str, environment: Environment, seed: int | None) -> ActingPolicy:
         """One of `twin/scripted.py`."""
@@ -53,21 +53,44 @@ class Twin(Arena):
 
         return POLICIES[name](cast("CellEnv", environment), seed)
 
-    def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
-        """MuJoCo's interactive viewer."""
+    def show(self, environment: Environment, size: tuple[int, int]) -> dict[str, np.ndarray]:
+        """The cameras in the look for people (`twin/look.py`)."""
+        return cast("CellEnv", environment).show(size, self.cameras)
+
+    @contextmanager
+    def view(self, environment: Environment) -> Iterator[Viewer]:
+        """MuJoCo's interactive viewer, on the cell in its look for people."""
         import mujoco.viewer
 
-        world = cast("CellEnv", environment).world
-        return mujoco.viewer.launch_passive(world.model, world.data)
+        env = cast("CellEnv", environment)
+        copy = env.dressed()
+        with mujoco.viewer.launch_passive(copy.model, copy.data) as window:
+            yield _Window(env, window)
+
+
+class _Window:
+    """A viewer of the copy of a cell."""
+
+    def __init__(self, env: CellEnv, window: Viewer) -> None:
+        self._env, self._window = env, window
+
+    def is_running(self) -> bool:
+        """Whether the window is still open."""
+        return self._window.is_running()
+
+    def sync(self) -> None:
+        """Show the cell as it is now."""
+        self._env.dressed()
+        self._window.sync()
 
 
 def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, moments: int) -> np.ndarray:
-    """A few moments of an episode of a scripted policy, seen by all cameras."""
+    """A few moments of an episode of a scripted policy, seen by a visitor and all cameras."""
     from holdfast.twin.env import CellEnv
     from holdfast.twin.scripted import POLICIES
     from holdfast.twin.sheet import contact_sheet as draw
 
-    env = CellEnv(task, shadows=True)
+    env = CellEnv(task)
     env.reset(seed, level)
     picture = draw(env, POLICIES[policy](env, seed if vary else None), moments)
     env.close()

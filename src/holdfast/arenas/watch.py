@@ -19,6 +19,8 @@ from holdfast.core.film import Film
 from holdfast.core.records import Reached, Task
 from holdfast.data.lerobot.source import Source, camera_name, open_source
 
+_RATE = 15  # pictures per second of an episode that is acted
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -39,15 +41,19 @@ class Shown:
 
 
 def acted(episode: ScoredEpisode, policy: ActingPolicy, size: tuple[int, int]) -> Shown:
-    """A policy's episode, which has just begun, from its first moment to its last."""
+    """A policy's episode, which has just begun, from its first moment to its last; a few steps apart."""
+    every = max(1, episode.arena.rate // _RATE)
 
     def moments() -> Iterator[Moment]:
         yield _moment(episode, size)
         while not episode.over and (action := policy.act()) is not None:
             episode.step(action)
+            if episode.steps % every == 0:
+                yield _moment(episode, size)
+        if episode.steps % every:
             yield _moment(episode, size)
 
-    return Shown(episode.task, episode.arena.rate, moments())
+    return Shown(episode.task, episode.arena.rate // every, moments())
 
 
 def recorded(dataset: str, number: int, arena: str) -> Shown:
@@ -97,8 +103,7 @@ def show(episode: ScoredEpisode, policy: ActingPolicy, say: Callable[[str], None
 
 
 def _moment(episode: ScoredEpisode, size: tuple[int, int]) -> Moment:
-    images = episode.observe(size, episode.arena.cameras).images
-    return Moment(episode.seconds, images, episode.reached)
+    return Moment(episode.seconds, episode.show(size), episode.reached)
 
 
 def _repeated(source: Source, number: int, episode: ScoredEpisode | None) -> Iterator[Moment]:

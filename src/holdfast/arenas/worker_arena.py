@@ -59,7 +59,7 @@ class WorkerArena(Arena):
         """As the worker says."""
         return self.description.tasks[task].max_steps
 
-    def open(self, task: str, shadows: bool = False) -> Environment:
+    def open(self, task: str) -> Environment:
         """A task; the process is taken when it begins."""
         return WorkerEnvironment(self, task)
 

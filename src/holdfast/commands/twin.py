@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     scoring = actions.add_parser("score", help="scores over many seeds")
     scoring.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     scoring.add_argument("--processes", type=int, default=os.cpu_count(), help="trials run in parallel (all cores)")
-    drawing = actions.add_parser("sheet", help="a few moments of one episode from all four cameras, as a PNG")
+    drawing = actions.add_parser("sheet", help="a few moments of one episode in five views, as a PNG")
     drawing.add_argument("--out", type=Path, required=True, help="file to write")
     drawing.add_argument("--moments", type=int, default=5, help="columns of the picture (5)")
     writing = actions.add_parser("docs", help="write tasks.md, the page of all tasks, and its pictures")

@@ -55,7 +55,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--level", help="spread of the objects: nominal, easy, standard, wide (standard)")
     parser.add_argument("--jitter", action="store_true", help="vary the expert's motions as demonstrations are varied")
     parser.add_argument("--device", default="cpu", help="device of a trained policy: cpu or cuda (cpu)")
-    parser.add_argument("--shadows", action="store_true", help="render shadows and smooth edges, ten times slower")
     parser.add_argument("--out", type=Path, metavar="VIDEO.mp4", help="file to write")
     args = parser.parse_args(argv)
     _check(args)
@@ -94,7 +93,7 @@ def _act(args: argparse.Namespace, console: Console) -> None:
     from holdfast.arenas.watch import acted, show
 
     arena = arenas.load(args.arena)
-    episode = ScoredEpisode(arena, arena.task(args.task), shadows=args.shadows or args.out is None)
+    episode = ScoredEpisode(arena, arena.task(args.task))
     episode.begin(args.seed, args.level)
     policy = _policy(args, episode)
     if args.out is None:

@@ -31,17 +31,17 @@ _MATERIALS = {  # colour, specular, shininess
 }
 
 
-def build(shadows: bool = False) -> mujoco.MjSpec:
-    """The empty cell, to which a task adds its objects; shadows look better but render about ten times slower."""
+def build() -> mujoco.MjSpec:
+    """The empty cell, to which a task adds its objects, as policies see it: drawn fast, without shadows."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
     _set_physics(spec)
-    _set_look(spec, shadows)
+    _set_look(spec)
     _add_room(spec)
     for side in SIDES:
         add_arm(spec, side)
-    _add_camera(spec, "head", [0.12, 0, 0.84], [0.29, 0, 0], 54)
-    _add_camera(spec, "front", [0.95, 0, 0.48], [0.24, 0, 0.09], 54)
+    add_camera(spec, "head", [0.12, 0, 0.84], [0.29, 0, 0], 54)
+    add_camera(spec, "front", [0.95, 0, 0.48], [0.24, 0, 0.09], 54)
     return spec
 
 
@@ -56,12 +56,11 @@ def _set_physics(spec: mujoco.MjSpec) -> None:
     option.tolerance = 1e-8
 
 
-def _set_look(spec: mujoco.MjSpec, shadows: bool) -> None:
+def _set_look(spec: mujoco.MjSpec) -> None:
     quality = spec.visual.quality
-    quality.shadowsize = 4096 if shadows else 0
-    quality.offsamples = 4 if shadows else 0
-    if not shadows:  # coarser round shapes: twice as fast, with no visible difference at the sizes of policy images
-        quality.numslices, quality.numstacks, quality.numquads = 18, 9, 1
+    quality.shadowsize = quality.offsamples = 0
+    # Coarse round shapes: twice as fast, with no visible difference at the sizes of policy images.
+    quality.numslices, quality.numstacks, quality.numquads = 18, 9, 1
     spec.visual.map.znear, spec.visual.map.zfar = 0.01, 10
     headlight = spec.visual.headlight
     headlight.ambient, headlight.diffuse, headlight.specular = [0.34] * 3, [0.14] * 3, [0.05] * 3
@@ -76,9 +75,9 @@ def _set_look(spec: mujoco.MjSpec, shadows: bool) -> None:
     )
     for name, (colour, specular, shininess) in _MATERIALS.items():
         spec.add_material(name=name, rgba=[*colour, 1], specular=specular, shininess=shininess)
-    for position, direction, strength, cast in (
-        ([0.1, 0.5, 1.6], [0.15, -0.30, -1], 0.36, shadows),
-        ([0.8, -0.6, 1.4], [-0.60, 0.45, -1], 0.16, False),
+    for position, direction, strength in (
+        ([0.1, 0.5, 1.6], [0.15, -0.30, -1], 0.36),
+        ([0.8, -0.6, 1.4], [-0.60, 0.45, -1], 0.16),
     ):
         spec.worldbody.add_light(
             pos=position,
@@ -86,7 +85,7 @@ def _set_look(spec: mujoco.MjSpec, shadows: bool) -> None:
             type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
             diffuse=[strength] * 3,
             specular=[strength / 2] * 3,
-            castshadow=cast,
+            castshadow=False,
         )
 
 
@@ -115,9 +114,8 @@ def _add_room(spec: mujoco.MjSpec) -> None:
         world.add_geom(type=_GEOM.mjGEOM_BOX, size=size, pos=position, material="black", **_VISUAL)
 
 
-def _add_camera(
-    spec: mujoco.MjSpec, name: str, position: Sequence[float], target: Sequence[float], fovy: float
-) -> None:
+def add_camera(spec: mujoco.MjSpec, name: str, position: Sequence[float], target: Sequence[float], fovy: float) -> None:
+    """A camera that stands still and looks at a point."""
     back = np.subtract(position, target)
     back = back / np.linalg.norm(back)
     right = np.cross([0, 0, 1], back)

@@ -26,9 +26,11 @@ Each milestone is worth one point. Penalties take points away. The score is what
 100; without the final condition the last milestone is withheld. In the twin a milestone counts only when the milestones
 it needs count too; a [person who scores](scoring.md) may give one without the one before.
 
-The pictures show the expert at level `standard`, from left to right through time; from top to bottom the cameras
-{{cameras}}. Control runs at {CONTROL_HZ} Hz. Watch a task with `holdfast watch --task NAME --out video.mp4`, score a
-scripted policy with `holdfast twin score --task NAME --as expert`.
+The pictures show the expert at level `standard`, from left to right through time; from top to bottom what a visitor
+sees, then the cameras {{cameras}}. Policies see
+[plainer images](twin.md#what-policies-see-and-what-people-see) of the same moments. Control runs at {CONTROL_HZ} Hz.
+Watch a task with `holdfast watch --task NAME --out video.mp4`, score a scripted policy with
+`holdfast twin score --task NAME --as expert`.
 
 Where a rubric leaves something open, the twin's scorers read it as each task lists below, and all of them like this:
 
@@ -42,13 +44,13 @@ Where a rubric leaves something open, the twin's scorers read it as each task li
 
 def page(names: Sequence[str]) -> str:
     """The page as Markdown; pictures are expected beside it, under pictures/."""
-    cameras = ", ".join(camera.replace("_", " ") for camera in ROWS)
+    cameras = ", ".join(camera.replace("_", " ") for camera in ROWS[1:])
     return "\n".join([_HEAD.format(cameras=cameras), *(_section(catalog_task(name)) for name in names)])
 
 
 def draw(name: str, file: Path) -> None:
     """Write the picture of a task: a strip through time for each camera, as a small JPEG."""
-    env = CellEnv(name, shadows=True)
+    env = CellEnv(name)
     env.reset(_SEED, "standard")
     sheet = contact_sheet(env, expert(env, None), _MOMENTS, _TILE)
     env.close()
@@ -57,12 +59,12 @@ def draw(name: str, file: Path) -> None:
 
 
 def overview(pictures: Sequence[Path], file: Path, columns: int = 5) -> None:
-    """Write one picture of all tasks: each a little after half time, seen by the front camera."""
+    """Write one picture of all tasks: each a little after half time, as a visitor sees it."""
     height, width = _TILE
     rows = -(-len(pictures) // columns)
     out = Image.new("RGB", (columns * width, rows * height))
     for place, picture in enumerate(pictures):
-        moment = Image.open(picture).crop((3 * width, height, 4 * width, 2 * height))
+        moment = Image.open(picture).crop((3 * width, 0, 4 * width, height))
         out.paste(moment, (place % columns * width, place // columns * height))
     out.save(file, quality=_QUALITY, optimize=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import mujoco
 import numpy as np
 
 from holdfast import rubric
@@ -11,29 +12,26 @@ from holdfast.core.errors import unknown
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached
 from holdfast.twin import cell
-from holdfast.twin.task import LEVELS, Spread
+from holdfast.twin.look import VISITOR
+from holdfast.twin.portrait import FILM, DressedCopy, Portrait, Quality
+from holdfast.twin.task import LEVELS, Spread, TwinTask
 from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
 
-_SHOWN, _PICTURE = ("head", "front"), (240, 320)
+_SHOWN, _PICTURE = ("head", VISITOR), (240, 320)
 _SETTLE = 10  # control steps before the episode: objects are placed a little above the table
 
 
 class CellEnv:
     """Episodes of one task: compiled once, then `reset` and `step` any number of times; fully deterministic by seed."""
 
-    def __init__(self, task: str, shadows: bool = False) -> None:
-        """Compile the cell with the objects of a task.
-
-        Args:
-            task: Name of a task of the catalog.
-            shadows: Draw shadows and smooth edges; for pictures, since rendering is about ten times slower.
-        """
+    def __init__(self, task: str) -> None:
+        """Compile the cell with the objects of a task of the catalog."""
         kind = task_class(task)
-        spec = cell.build(shadows)
-        kind.add_objects(spec)
-        self.world = World(spec)
+        self.world = World(_specify(kind))
         self.task = kind(self.world)
+        self._copy: DressedCopy | None = None
+        self._portraits: dict[tuple[tuple[int, int], Quality], Portrait] = {}
         self.reset(0, "nominal")
 
     def reset(self, seed: int, level: str = "standard") -> None:
@@ -71,9 +69,32 @@ class CellEnv:
         return rubric.score_reached(self.task.record, self.reached())
 
     def picture(self) -> np.ndarray:
-        """The cell from above and from the front, side by side."""
-        return np.hstack(list(self.world.render(_SHOWN, *_PICTURE).values()))
+        """The cell from above and as a visitor sees it, side by side."""
+        return np.hstack(list(self.show(_PICTURE, _SHOWN).values()))
+
+    def show(self, size: tuple[int, int], cameras: Sequence[str], quality: Quality = FILM) -> dict[str, np.ndarray]:
+        """What cameras see, drawn for people (`look.py`); `visitor` is one more camera, which policies do not have."""
+        copy = self.dressed()
+        if (size, quality) not in self._portraits:
+            self._portraits[size, quality] = Portrait(copy, *size, quality)
+        return dict(zip(cameras, self._portraits[size, quality].draw(copy.data, cameras), strict=True))
+
+    def dressed(self) -> DressedCopy:
+        """The copy of the cell that people see, in its pose of now."""
+        if self._copy is None:
+            self._copy = DressedCopy(_specify(type(self.task)))
+        self._copy.follow(self.world.data)
+        return self._copy
 
     def close(self) -> None:
         """Free the renderers."""
         self.world.close()
+        for portrait in self._portraits.values():
+            portrait.close()
+        self._portraits.clear()
+
+
+def _specify(kind: type[TwinTask]) -> mujoco.MjSpec:
+    spec = cell.build()
+    kind.add_objects(spec)
+    return spec

@@ -1,19 +1,21 @@
-"""Contact sheets: a few moments of an episode from all four cameras."""
+"""Contact sheets: a few moments of an episode as a visitor and all four cameras see them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from holdfast.twin.env import CellEnv
+from holdfast.twin.look import VISITOR
+from holdfast.twin.portrait import STILL
 from holdfast.twin.scripted import ScriptedPolicy, run
 
-ROWS = ("head", "front", "left_wrist", "right_wrist")  # the whole scene first, then the hands
+ROWS = (VISITOR, "head", "front", "left_wrist", "right_wrist")  # the whole scene first, then the hands
 
 
 def contact_sheet(
     env: CellEnv, policy: ScriptedPolicy, moments: int = 5, size: tuple[int, int] = (240, 320)
 ) -> np.ndarray:
-    """One row per camera, one column per moment, from the first to the last control step.
+    """One row per view, one column per moment, from the first to the last control step.
 
     The environment must be freshly reset. The episode runs twice: its length, and so the moments to draw, is known only
     after the first run, and drawing is slow.
@@ -30,4 +32,4 @@ def contact_sheet(
 
 
 def _views(env: CellEnv, size: tuple[int, int]) -> np.ndarray:
-    return np.vstack(list(env.observe(size, ROWS).images.values()))
+    return np.vstack(list(env.show(size, ROWS, STILL).values()))
