@@ -71,7 +71,7 @@ SETUPS = {
         },
     ),
     "libero": ArenaSetup(
-        ("hf-libero==0.1.4", "mujoco==3.8.1", "huggingface-hub", "termcolor", "torch==2.11.0", "tqdm", *_COMMON),
+        ("hf-libero==0.1.4", "mujoco==3.8.1", "huggingface-hub==2.4.0", "termcolor", "torch==2.11.0", "tqdm", *_COMMON),
         "libero",
         # What its training scripts use; egl-probe, which robomimic asks for, does not build with today's CMake.
         without=("hf-egl-probe", "hydra-core", "jupytext", "robomimic", "thop", "transformers", "wandb"),

@@ -62,7 +62,9 @@ def main(argv: list[str]) -> int:
         _new(args.name, console)
     else:
         file = set_up(
-            args.name, lambda step: console.print(step, soft_wrap=True), lambda f: _check(str(f), None, console)
+            args.name,
+            lambda step: console.print(step, soft_wrap=True, markup=False),
+            lambda f: _check(str(f), None, console),
         )
         console.print(f"wrote {file}. Use it with --arena {args.name}", soft_wrap=True)
     return 0

@@ -67,7 +67,7 @@ class Libero(Simulator):
         if not os.path.isdir(get_assets_path()):
             raise FileNotFoundError(
                 "LIBERO's assets are missing: it loads lerobot/libero-assets from the hub when it first runs. Without "
-                f"the hub, copy libero/libero/assets of LIBERO's repository to {get_assets_path()}."
+                "the hub, copy what is in libero/libero/assets of LIBERO's repository to ~/.cache/libero/assets."
             )
         made = [benchmark.get_benchmark_dict()[suite]() for suite in suites]
         self._places = {task.name: (suite, i) for suite in made for i, task in enumerate(suite.tasks)}
