@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
@@ -95,7 +96,8 @@ class Libero(Simulator):
         suite, number = self._places[task]
         self._layouts = suite.get_task_init_states(number)
         file = suite.get_task_bddl_file_path(number)
-        self._env, self._task = OffScreenRenderEnv(bddl_file_name=file, use_camera_obs=False), task
+        self._env: Any = OffScreenRenderEnv(bddl_file_name=file, use_camera_obs=False)
+        self._task = task
 
     def step(self, action: np.ndarray) -> None:
         """Actions are from -1 to 1; the simulator cuts what is beyond."""
