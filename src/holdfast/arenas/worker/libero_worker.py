@@ -1,7 +1,8 @@
 """LIBERO's suites: a seed is one of the fifty initial states of its task, and the simulator says what is done.
 
 Needs hf-libero 0.1.4 with mujoco 3.8.1. State, actions, cameras and limits are those of `lerobot-eval
---env.type=libero` and of LeRobot's datasets; images are drawn in the size that is asked for.
+--env.type=libero` and of LeRobot's datasets. Images are the simulator's own observations, drawn at every step: it takes
+them together with the state at the beginning of a control step, so one drawn later would show another moment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 
 import libero  # type: ignore[import-not-found]
 import numpy as np
-from holdfast_worker import Simulator  # type: ignore[import-not-found]
+from holdfast_worker import Simulator, resized  # type: ignore[import-not-found]
 
 
 def _say_where_files_are() -> None:
@@ -55,12 +56,14 @@ class Libero(Simulator):
         self,
         suites: Sequence[str] = ("libero_spatial", "libero_object", "libero_goal", "libero_10"),
         cameras: Mapping[str, str] | None = None,
+        size: int = 256,
     ) -> None:
         """List the tasks.
 
         Args:
             suites: Names of suites.
             cameras: By name, the camera of LIBERO; by default `image` and `image2`, as LeRobot calls them.
+            size: Height and width in which LIBERO draws; the default is that of its datasets.
         """
         for suite in suites:
             if suite not in LIMITS:
@@ -78,7 +81,7 @@ class Libero(Simulator):
         }
         self._cameras = dict(cameras or CAMERAS)
         self.cameras = tuple(self._cameras)
-        self._task = ""
+        self._task, self._size = "", size
 
     def begin(self, task: str, seed: int, level: str) -> None:
         """Take an initial state. The reset before it builds all anew, so nothing of earlier episodes is left."""
@@ -96,7 +99,12 @@ class Libero(Simulator):
         suite, number = self._places[task]
         self._layouts = suite.get_task_init_states(number)
         file = suite.get_task_bddl_file_path(number)
-        self._env: Any = OffScreenRenderEnv(bddl_file_name=file, use_camera_obs=False)
+        self._env: Any = OffScreenRenderEnv(
+            bddl_file_name=file,
+            camera_names=list(self._cameras.values()),
+            camera_heights=self._size,
+            camera_widths=self._size,
+        )
         self._task = task
 
     def step(self, action: np.ndarray) -> None:
@@ -113,8 +121,13 @@ class Libero(Simulator):
         return bool(self._env.check_success())
 
     def draw(self, camera: str, height: int, width: int) -> np.ndarray:
-        """A camera, turned by 180 degrees as in LIBERO's datasets."""
-        return self._env.sim.render(camera_name=self._cameras[camera], height=height, width=width)[::-1, ::-1]
+        """What a camera saw, turned by 180 degrees as in LIBERO's datasets."""
+        return resized(self._seen[f"{self._cameras[camera]}_image"][::-1, ::-1], height, width)
+
+    def picture(self) -> np.ndarray:
+        """The first camera."""
+        side = self._size // 2 * 2
+        return self.draw(self.cameras[0], side, side)
 
 
 def _rotation_vector(quaternion: np.ndarray) -> np.ndarray:
