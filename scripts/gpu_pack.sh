@@ -15,7 +15,7 @@ names=(lerobot draccus mergedeep mypy-extensions typing-inspect toml pyyaml pyya
 ray=(ray click jsonschema jsonschema-specifications referencing rpds-py attrs msgpack protobuf packaging requests
   charset-normalizer idna urllib3 certifi)
 rm -rf wheels && mkdir -p wheels
-"$bin/uv" export --quiet --frozen --extra pi --extra ray --no-hashes --no-emit-workspace >wheels/all.txt
+"$bin/uv" export --quiet --frozen --extra pi --extra ray --extra twin --no-hashes --no-emit-workspace >wheels/all.txt
 
 install() { # FOLDER NAME...
   local folder=$1 && shift

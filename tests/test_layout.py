@@ -21,6 +21,7 @@ ORDER = [
     "api", "recipes", "studies", "commands", "cli",
 ]  # fmt: skip
 LEROBOT = (
+    "arenas.worker.lerobot_worker",  # it runs in the simulator's own Python
     "data.lerobot",
     "policies",
     "twin",

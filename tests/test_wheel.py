@@ -30,23 +30,42 @@ def uv(*words):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with an environment `venv` that has the wheel and what it asks for, in the lock's versions."""
+    """A folder with an environment `venv` that has the wheel and what it asks for, in the lock's versions; no extra."""
     folder = tmp_path_factory.mktemp("wheel")
     constraints, python = folder / "constraints.txt", folder / "venv" / "bin" / "python"
     uv("build", "--quiet", "--wheel", "--out-dir", folder)
-    uv("export", "--quiet", "--frozen", "--no-emit-project", "--no-hashes", "--no-dev", "--output-file", constraints)
+    locked = ("--frozen", "--no-emit-project", "--no-hashes", "--no-dev", "--extra", "twin")
+    uv("export", "--quiet", *locked, "--output-file", constraints)
     uv("venv", "--quiet", folder / "venv")
     uv("pip", "install", "--quiet", "--python", python, "--constraints", constraints, *folder.glob("*.whl"))
     yield folder
     shutil.rmtree(folder)  # gigabytes
 
 
-def run(folder, program, *words):
+@pytest.fixture(scope="module")
+def twin(folder):
+    """The same environment, with the extra."""
+    (wheel,) = folder.glob("*.whl")
+    python, constraints = folder / "venv" / "bin" / "python", folder / "constraints.txt"
+    uv(
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "--constraints",
+        constraints,
+        f"holdfast[twin] @ {wheel.as_uri()}",
+    )
+    return folder
+
+
+def run(folder, program, *words, code=0):
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     command = [folder / "venv" / "bin" / program, *words]
     done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
 
 
 def test_lerobot_finds_policies_robots_and_the_twin(folder):
@@ -56,8 +75,15 @@ def test_lerobot_finds_policies_robots_and_the_twin(folder):
     assert "piper_pair" in robots
 
 
+def test_the_twin_is_an_extra(folder):
+    assert not list((folder / "venv").glob("lib/*/site-packages/mujoco*"))
+    said = run(folder, "holdfast", "twin", "score", "--task", "press_button", "--seeds", "1", code=2)
+    assert "pip install 'holdfast[twin]'" in said
+
+
 @pytest.mark.sim
-def test_it_scores_records_and_trains(folder):
+def test_with_it_the_wheel_scores_records_and_trains(twin):
+    folder = twin
     assert "100.0" in run(folder, "holdfast", "twin", "score", "--task", "press_button", "--seeds", "1")
     run(folder, "holdfast", "record", "--tasks", "press_button", "--episodes=2", "--size=32", "--output=data")
     flags = ("--stream=single_arm", "--tasks=[press_button]", "--data_root=data", "--device=cpu", "--batch_size=2")

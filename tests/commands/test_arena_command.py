@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import arenas
-from holdfast.arenas import setups
+from holdfast.arenas import arena_file, setups
 from holdfast.cli import main
 
 
@@ -108,7 +108,8 @@ def fake_uv(*arguments):
 
 def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
     Path("gym_point.py").write_text(GYM)
-    monkeypatch.setitem(setups.SETUPS, "point", setups.ArenaSetup(("gymnasium",), "gymnasium", POINT))
+    point = setups.ArenaSetup(("gymnasium",), "gymnasium", POINT, without=("heavy",), timeout=300)
+    monkeypatch.setitem(setups.SETUPS, "point", point)
     monkeypatch.setattr(setups, "_uv", fake_uv)
     main(["arena", "ls"])
     assert "not set up: holdfast arena setup point" in capsys.readouterr().out
@@ -118,6 +119,9 @@ def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
     assert capsys.readouterr().out.count("  ok  ") == 14
     main(["arena", "ls"])
     assert "share/arenas/point/env/bin/python" in capsys.readouterr().out
+    file = arena_file.set_up_arenas()["point"]
+    assert arena_file.read_arena_file(file).timeout == 300
+    assert file.with_name("overrides.txt").read_text() == "heavy; python_version < '0'\n"
     arena = arenas.load("point")
     assert (arena.state, arena.action, arena.rate) == (("state_0", "state_1"), ("dx", "dy"), 10)
     assert (list(arena.tasks), arena.max_steps("point"), arena.policies) == (["point"], 30, ())
@@ -130,6 +134,14 @@ def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
         environment.step([5.0, 5.0])  # cut to 1
     assert environment.reached().final
     assert environment.observe().state.tolist() == [2.0, 2.0]
+    free = Path("free.toml")
+    text = file.read_text().replace("env/bin", str(file.parent.absolute() / "env/bin"))
+    free.write_text(text.replace("[options]", "[options]\nclip = false"))
+    environment = arenas.load(str(free)).open("point")
+    environment.reset(3, "")
+    environment.step([5.0, 5.0])
+    assert environment.observe().state.tolist() == [5.0, 5.0], "not cut where it was not asked for"
+    assert setups.SETUPS["aloha"].options["clip"] is False, "its targets are radians"
 
 
 def test_what_does_not_pass_the_check_is_not_set_up(monkeypatch, capsys):

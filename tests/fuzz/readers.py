@@ -488,6 +488,14 @@ def dataset(levels: int) -> Callable[[Path], object]:
     return read
 
 
+def instructions(file: Path) -> object:
+    """The episodes of a dataset by their instruction."""
+    from holdfast.data.lerobot.instructions import episodes_by_instruction
+    from holdfast.data.lerobot.source import open_source
+
+    return episodes_by_instruction(open_source(str(next(root for root in file.parents if (root / "meta").is_dir()))))
+
+
 def convertible(file: Path) -> None:
     from holdfast.data.lerobot.convert import check_convertible
 
@@ -560,6 +568,8 @@ READERS = [
     Reader("info.json", copied("data", "meta/info.json"), dataset(1)),
     Reader("episodes.parquet", copied("data", "meta/episodes/*/*.parquet"), dataset(3)),
     Reader("data.parquet", copied("data", "data/*/*.parquet"), dataset(2)),
+    Reader("tasks.parquet", copied("data", "meta/tasks.parquet"), instructions),
+    Reader("data.parquet, by instruction", copied("data", "data/*/*.parquet"), instructions),
     Reader("info.json of v2.1", written("meta/info.json", samples.HEADER), convertible),
     Reader("cache.json", written("key/cache.json", samples.CACHE), caches),
 ]

@@ -20,15 +20,24 @@ _COMMON = ("gymnasium==1.4.0", "msgpack==1.2.4", "numpy==2.5.4")
 
 @dataclass(frozen=True)
 class ArenaSetup:
-    """What an arena's environment holds, and what its file says."""
+    """What an arena's environment holds, and what its file says.
+
+    `without` names packages that others ask for and the simulator does not use. `timeout` is for those that take long
+    to start.
+    """
 
     packages: tuple[str, ...]
     worker: str
     options: dict[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    timeout: float = 120.0
 
 
 _ALOHA_JOINTS = ("waist", "shoulder", "elbow", "forearm_roll", "wrist_angle", "wrist_rotate", "gripper")
 _ALOHA = [f"{side}_{joint}" for side in ("left", "right") for joint in _ALOHA_JOINTS]
+_TRANSFER = "Pick up the cube with the right arm and hand it to the left arm."
+_PUSH = "Push the T-shaped block onto the T-shaped target."
+_SLOW = 600.0  # seconds; LeRobot and torch start slowly, and LIBERO loads its assets from the hub at first
 SETUPS = {
     "metaworld": ArenaSetup(("metaworld==3.0.0", "mujoco==3.8.1", "packaging", *_COMMON), "metaworld"),
     "pusht": ArenaSetup(
@@ -36,7 +45,7 @@ SETUPS = {
         "gymnasium",
         {
             "id": "gym_pusht:gym_pusht/PushT-v0",
-            "instruction": "Push the T-shaped block onto the T-shaped target.",
+            "instruction": _PUSH,
             "state": ["x", "y"],
             "action": ["x", "y"],
             "state_key": "agent_pos",
@@ -51,14 +60,40 @@ SETUPS = {
         {
             "id": "gym_aloha:gym_aloha/AlohaTransferCube-v0",
             "task": "transfer_cube",
-            "instruction": "Pick up the cube with the right arm and hand it to the left arm.",
+            "instruction": _TRANSFER,
             "state": _ALOHA,
             "action": _ALOHA,
             "state_key": "agent_pos",
             "success": "is_success",
             "cameras": {"top": "pixels.top"},
+            "clip": False,  # it declares -1 to 1, but its targets are radians
             "make": {"obs_type": "pixels_agent_pos"},
         },
+    ),
+    "libero": ArenaSetup(
+        ("hf-libero==0.1.4", "mujoco==3.8.1", "huggingface-hub==2.4.0", "termcolor", "torch==2.11.0", "tqdm", *_COMMON),
+        "libero",
+        # What its training scripts use; egl-probe, which robomimic asks for, does not build with today's CMake.
+        without=("hf-egl-probe", "hydra-core", "jupytext", "robomimic", "thop", "transformers", "wandb"),
+        timeout=_SLOW,
+    ),
+    "lerobot-pusht": ArenaSetup(
+        ("lerobot[pusht]==0.6.1", "gym-pusht==0.1.8", "msgpack==1.2.4"),
+        "lerobot",
+        {"type": "pusht", "instruction": _PUSH, "state": ["x", "y"], "action": ["x", "y"]},
+        timeout=_SLOW,
+    ),
+    "lerobot-aloha": ArenaSetup(
+        ("lerobot[aloha]==0.6.1", "gym-aloha==0.1.5", "mujoco==3.8.1", "msgpack==1.2.4"),
+        "lerobot",
+        {
+            "type": "aloha",
+            "instruction": _TRANSFER,
+            "state": _ALOHA,
+            "action": _ALOHA,
+            "config": {"task": "AlohaTransferCube-v0"},
+        },
+        timeout=_SLOW,
     ),
 }
 
@@ -81,7 +116,10 @@ def set_up(name: str, say: Callable[[str], None], check: Callable[[Path], None])
     say(f"making {python.parents[1]}")
     _uv("venv", "--quiet", "--clear", "--python", sys.executable, str(python.parents[1]))
     say(f"installing {', '.join(setup.packages)}")
-    _uv("pip", "install", "--quiet", "--python", str(python), *setup.packages)
+    overrides = folder / "overrides.txt"
+    write_text(overrides, "".join(f"{package}; python_version < '0'\n" for package in setup.without))
+    flags = ("--quiet", "--compile-bytecode", "--python", str(python), "--overrides", str(overrides))
+    _uv("pip", "install", *flags, *setup.packages)
     write_text(trying, _toml(name, setup))
     say("checking")
     check(trying)
@@ -102,6 +140,7 @@ def _uv(*arguments: str) -> None:
 def _toml(name: str, setup: ArenaSetup) -> str:
     """The text of an arena's file. Text and lists of JSON are also TOML."""
     lines = [f'name = "{name}"', 'python = "env/bin/python"', f'worker = "{setup.worker}"']
+    lines += [f"timeout = {setup.timeout:g}"]
     if setup.options:
         lines += ["", "[options]"]
         tables = {key: value for key, value in setup.options.items() if isinstance(value, dict)}

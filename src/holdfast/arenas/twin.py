@@ -11,6 +11,7 @@ from holdfast import catalog
 from holdfast.arenas.arena import ActingPolicy, Arena, Environment, Viewer
 from holdfast.core.records import Task
 from holdfast.embodiments.piper_x import PIPER_X_PAIR
+from holdfast.twin import require_mujoco
 from holdfast.twin.tasks import TASKS, task_class
 
 if TYPE_CHECKING:
@@ -37,12 +38,19 @@ class Twin(Arena):
         """The catalog's tasks that the cell has."""
         return {name: catalog.task(name) for name in TASKS}
 
+    def task(self, name: str) -> Task:
+        """One of its tasks, to try it; here a missing MuJoCo is found, before any other work."""
+        found = super().task(name)
+        require_mujoco()
+        return found
+
     def max_steps(self, task: str) -> int:
         """About twice what the expert needs."""
         return task_class(task).max_steps
 
     def open(self, task: str) -> Environment:
         """Compile the cell with the objects of a task."""
+        require_mujoco()
         from holdfast.twin.env import CellEnv
 
         return CellEnv(task)
@@ -86,6 +94,7 @@ class _Window:
 
 def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, moments: int) -> np.ndarray:
     """A few moments of an episode of a scripted policy, seen by a visitor and all cameras."""
+    require_mujoco()
     from holdfast.twin.env import CellEnv
     from holdfast.twin.scripted import POLICIES
     from holdfast.twin.sheet import contact_sheet as draw
@@ -99,6 +108,7 @@ def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, mom
 
 def write_task_page(folder: Path, task: str | None) -> Iterator[Path]:
     """Write tasks.md and its pictures, or only one task's picture; yields each file when it is written."""
+    require_mujoco()
     from holdfast.twin.docs import draw, overview, page
 
     pictures = folder / "pictures"
@@ -115,6 +125,7 @@ def write_task_page(folder: Path, task: str | None) -> Iterator[Path]:
 
 def make_base(output: Path, console: Console, dry_run: bool = False) -> Path:
     """Pretrain nano's base on the twin's playground; a dry run only prints what would be done."""
+    require_mujoco()
     from holdfast.twin.skills.base import BaseConfig
     from holdfast.twin.skills.base import make_base as make
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast import arenas
-from holdfast.arenas.arena_file import WORKERS, read_arena_file, set_up_arenas
+from holdfast.arenas.arena_file import SHIPPED, WORKERS, read_arena_file, set_up_arenas
 from holdfast.arenas.setups import SETUPS, set_up
 from holdfast.commands.flags import ARENA
 from holdfast.commands.parser import Parser
@@ -35,7 +35,7 @@ examples:
 _FILE = """\
 # The arena {name}. Use it with --arena {name}.toml
 python = {python}  # any Python with numpy, msgpack and the simulator
-worker = "{name}.py"  # beside this file, or one that Holdfast brings: gymnasium, metaworld
+worker = "{name}.py"  # beside this file, or one that Holdfast brings: {shipped}
 # timeout = 120  # seconds for one answer; after that the trial is not valid and the simulator is started again
 """
 
@@ -62,7 +62,9 @@ def main(argv: list[str]) -> int:
         _new(args.name, console)
     else:
         file = set_up(
-            args.name, lambda step: console.print(step, soft_wrap=True), lambda f: _check(str(f), None, console)
+            args.name,
+            lambda step: console.print(step, soft_wrap=True, markup=False),
+            lambda f: _check(str(f), None, console),
         )
         console.print(f"wrote {file}. Use it with --arena {args.name}", soft_wrap=True)
     return 0
@@ -111,5 +113,5 @@ def _new(name: str, console: Console) -> None:
         if path.exists():
             raise HoldfastError(f"{path} exists. Choose another name, or move it away.")
     worker.write_text((WORKERS / "template.txt").read_text())
-    file.write_text(_FILE.format(name=name, python=json.dumps(sys.executable)))
+    file.write_text(_FILE.format(name=name, python=json.dumps(sys.executable), shipped=", ".join(SHIPPED)))
     console.print(f"wrote {worker} and {file}. Next: holdfast arena check {file}", soft_wrap=True)

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from holdfast.catalog import cameras
 from holdfast.catalog import task as catalog_task
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.twin import require_mujoco
 from holdfast.twin.tasks import TASKS
 
 CAMERAS = tuple(camera.name for camera in cameras())
@@ -51,6 +52,7 @@ class TwinEnv(gymnasium.Env[dict[str, Any], np.ndarray]):
             max_steps: Control steps after which the episode is truncated; None: the task's own limit.
             render_mode: `rgb_array` or None.
         """
+        require_mujoco()
         from holdfast.twin.env import CellEnv  # MuJoCo is imported when the first environment is made
 
         self._cell = CellEnv(task)

@@ -11,7 +11,7 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame without a screen
 
 import gymnasium
 import numpy as np
-from holdfast_worker import Simulator  # type: ignore[import-not-found]
+from holdfast_worker import Simulator, resized  # type: ignore[import-not-found]
 
 
 class GymnasiumTask(Simulator):
@@ -27,6 +27,7 @@ class GymnasiumTask(Simulator):
         state_key: str = "",
         cameras: Mapping[str, str] | None = None,
         success: str = "",
+        clip: bool = True,
         make: Mapping[str, Any] | None = None,
     ) -> None:
         """Make the environment.
@@ -40,10 +41,11 @@ class GymnasiumTask(Simulator):
             state_key: Where the state is in an observation, like `agent_pos`; empty if it is the observation.
             cameras: Where each camera's image is in an observation, like `pixels.top`; empty for what `render` draws.
             success: Key of `info` that says whether the task is done; empty if termination means success.
+            clip: Cut actions to the limits of the action space; not where it declares limits that it does not mean.
             make: Further arguments of `gymnasium.make`.
         """
         self._env = gymnasium.make(id, **{"render_mode": "rgb_array", **(make or {})})
-        self._state_key, self._success_key = state_key, success
+        self._state_key, self._success_key, self._clip = state_key, success, clip
         self._keys = dict(cameras or {"top": ""})
         first, _ = self._env.reset(seed=0)
         name = task or id.rpartition("/")[2].rpartition(":")[2].partition("-v")[0].lower()
@@ -61,10 +63,10 @@ class GymnasiumTask(Simulator):
         self._done, self._ended = False, False
 
     def step(self, action: np.ndarray) -> None:
-        """Actions beyond the environment's limits are cut."""
+        """Actions beyond the environment's limits are cut, unless told otherwise."""
         space: Any = self._env.action_space
         action = action.reshape(space.shape).astype(space.dtype)
-        if hasattr(space, "low"):
+        if self._clip and hasattr(space, "low"):
             action = np.clip(action, space.low, space.high)
         self._observation, _, terminated, truncated, info = self._env.step(action)
         self._ended = bool(terminated or truncated)
@@ -86,7 +88,7 @@ class GymnasiumTask(Simulator):
         """An image of the observation, or what `render` draws, in the size that is asked for."""
         key = self._keys[camera]
         image: Any = _part(self._observation, key) if key else self._env.render()
-        return _resized(np.asarray(image), height, width)
+        return resized(np.asarray(image), height, width)
 
     def picture(self) -> np.ndarray:
         """What `render` draws."""
@@ -102,21 +104,3 @@ def _part(observation: Any, key: str) -> Any:
     for word in key.split(".") if key else ():
         observation = observation[word]
     return observation
-
-
-def _resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Every new pixel is the mean of the area that it covers, so thin things do not vanish."""
-    if image.shape[:2] == (height, width):
-        return image
-    rows, columns = _areas(image.shape[0], height), _areas(image.shape[1], width)
-    mean = np.einsum("ab,bcd,ec->aed", rows, image.astype(np.float64), columns, optimize=True)
-    return np.rint(mean).astype(np.uint8)
-
-
-def _areas(old: int, new: int) -> np.ndarray:
-    """How much of every old pixel is in every new one: (new, old), rows that add up to 1."""
-    edges = np.linspace(0, old, new + 1)
-    left, right = edges[:-1, None], edges[1:, None]
-    shares = np.minimum(right, np.arange(1, old + 1)) - np.maximum(left, np.arange(old))
-    shares = np.maximum(shares, 0)
-    return shares / shares.sum(axis=1, keepdims=True)

@@ -149,6 +149,24 @@ class SimulatorSession:
         }
 
 
+def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """An image in another size; every pixel is the mean of the area that it covers, so thin things do not vanish."""
+    if image.shape[:2] == (height, width):
+        return image
+    rows, columns = _areas(image.shape[0], height), _areas(image.shape[1], width)
+    mean = np.einsum("ab,bcd,ec->aed", rows, image.astype(np.float64), columns, optimize=True)
+    return np.rint(mean).astype(np.uint8)
+
+
+def _areas(old: int, new: int) -> np.ndarray:
+    """How much of every old pixel is in every new one: (new, old), rows that add up to 1."""
+    edges = np.linspace(0, old, new + 1)
+    left, right = edges[:-1, None], edges[1:, None]
+    shares = np.minimum(right, np.arange(1, old + 1)) - np.maximum(left, np.arange(old))
+    shares = np.maximum(shares, 0)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
 def main(file: str) -> None:
     """Answer questions until there are no more."""
     questions, answers = _channels()

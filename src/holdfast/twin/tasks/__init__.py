@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import unknown
+from holdfast.twin import require_mujoco
 
 if TYPE_CHECKING:
     from holdfast.twin.task import TwinTask
@@ -28,5 +29,6 @@ def task_class(name: str) -> type[TwinTask]:
     """The class of the task called `name`."""
     if name not in TASKS:
         raise unknown("task of the twin", name, TASKS)
+    require_mujoco()
     module, _, kind = TASKS[name].partition(":")
     return getattr(import_module(module), kind)
