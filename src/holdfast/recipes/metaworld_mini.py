@@ -44,13 +44,14 @@ def metaworld_mini(output: Path, seed: int) -> Recipe:
 
 
 def _from_scratch() -> dict[str, object]:
-    """What differs from the preset: `nano-base` knows another robot, so these weights start random."""
-    options = {"image_size": "64", "width": "128", "heads": "4", "noise_draws": "2", "denoise_steps": "5"}
+    """What differs from the preset: `nano-base` knows another robot, so a smaller nano starts from random weights."""
+    size = {"image_size": "64", "width": "64", "heads": "4", "encoder_layers": "2", "decoder_layers": "2"}
     return {
-        "policy": PolicyChoice(options=options),
+        "policy": PolicyChoice(options={**size, "noise_draws": "2", "denoise_steps": "5"}),
         "norm": NormConfig(),
         "steps": 500,
+        "task_steps": {TASKS[0]: 800},  # the first one also learns to see
         "batch_size": 32,
-        "optim": OptimConfig(lr=5e-4, warmup=40, ema=0.99),
+        "optim": OptimConfig(lr=1e-3, warmup=40, ema=0.99),
         "replay": ReplayConfig(ratio=0.5),
     }
