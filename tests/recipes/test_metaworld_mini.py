@@ -93,8 +93,9 @@ def test_from_recording_to_report(arenas_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     monkeypatch.setattr(workers, "ProcessPoolExecutor", lambda processes, *_, **start: ThreadPoolExecutor(processes))
     assert main(["run", "metaworld-mini", "--output", str(tmp_path / "mini")]) == 0
-    finding = capsys.readouterr().out.rpartition("wrote")[2]  # after the report
+    finding = capsys.readouterr().out.rpartition("\nsequential ─")[2]  # printed last
     assert finding.count("Score of each task after each stage") == 2
+    assert "not measured" not in finding
     for folder in recipe.runs:
         with Trials(folder / "trials.sqlite") as file:
             found = file.all()
