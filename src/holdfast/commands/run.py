@@ -36,7 +36,7 @@ start; their output goes to OUTPUT/logs. Killed? Run it again: finished parts ar
 
 recipes:
   quickstart      three twin tasks without and with replay, ten minutes on two cores, no GPU
-  metaworld-mini  the same in another simulator, MetaWorld, which is set up first if it is not there
+  metaworld-mini  the same in MetaWorld, which is set up first if it is not there
   single_arm      the benchmark's five single-arm tasks in the twin, sequential and er, one GPU
   bimanual        the five two-arm tasks
   heterogeneous   single-arm and two-arm tasks alternating, asymmetric replay
