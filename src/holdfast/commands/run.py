@@ -20,6 +20,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from holdfast.arenas import ARENAS
+from holdfast.arenas.arena_file import set_up_arenas
 from holdfast.commands.overall_progress import OverallProgress
 from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
@@ -34,6 +36,7 @@ start; their output goes to OUTPUT/logs. Killed? Run it again: finished parts ar
 
 recipes:
   quickstart      three twin tasks without and with replay, ten minutes on two cores, no GPU
+  metaworld-mini  the same in MetaWorld, which is set up first if it is not there
   single_arm      the benchmark's five single-arm tasks in the twin, sequential and er, one GPU
   bimanual        the five two-arm tasks
   heterogeneous   single-arm and two-arm tasks alternating, asymmetric replay
@@ -74,7 +77,7 @@ def main(argv: list[str]) -> int:
     recipe = RECIPES[args.recipe](output, seed)
     recipe = recipe.only(args.parts) if args.parts else recipe
     recipe, ranks = _on_gpus(recipe, args, console)
-    phases = recipe.phases(os.cpu_count() or 1)
+    phases = [*_setting_up(recipe.arena), *recipe.phases(os.cpu_count() or 1)]
     if args.dry_run:
         for command in (command for phase in phases for chain in phase for command in chain):
             print(_shown(command, ranks))
@@ -108,6 +111,11 @@ def _parser() -> Parser:
     gpus.add_argument("--parallel", choices=("ddp", "fsdp"), help="fsdp: each GPU holds a part of the policy (ddp)")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and the commands, and stop")
     return parser
+
+
+def _setting_up(arena: str) -> list[list[Chain]]:
+    """What makes an arena that is not there yet."""
+    return [] if arena in (*ARENAS, *set_up_arenas()) else [[(("arena", "setup", arena),)]]
 
 
 def _on_gpus(recipe: Recipe, args: argparse.Namespace, console: Console) -> tuple[Recipe, int]:
@@ -236,7 +244,7 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
     """Print the matrices of all runs and where the report is."""
     if recipe.evaluate:
         from holdfast.commands.metrics import print_metrics
-        from holdfast.evaluate.engine import Choice, matrix
+        from holdfast.evaluate.engine import matrix
         from holdfast.runs.paths import RunPaths
         from holdfast.runs.run import read_run
         from holdfast.runs.trials import Trials
@@ -245,7 +253,7 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
             run = read_run(folder)
             console.rule(run.method, align="left")
             with Trials(run.trials) as trials:
-                scores = matrix(run, trials.counted(), Choice.arena)
+                scores = matrix(run, trials.counted(), recipe.arena)
             print_metrics(scores, run.arrangement == "stream")
         console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True)
     console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. Runs: {', '.join(map(str, recipe.runs))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.recipes.metaworld_mini import metaworld_mini
 from holdfast.recipes.paper import SEED, paper
 from holdfast.recipes.quickstart import quickstart
 from holdfast.recipes.recipe import Recipe
@@ -12,6 +13,7 @@ from holdfast.recipes.twin import bimanual, heterogeneous, single_arm
 
 RECIPES: dict[str, Callable[[Path, int], Recipe]] = {
     "quickstart": quickstart,
+    "metaworld-mini": metaworld_mini,
     "single_arm": single_arm,
     "bimanual": bimanual,
     "heterogeneous": heterogeneous,

@@ -24,7 +24,7 @@ type Parts = dict[str, tuple[TrainConfig, ...]]
 
 @dataclass(frozen=True)
 class Record:
-    """Demonstrations of the twin's experts to record, for every task of the recipe."""
+    """Demonstrations of the arena's experts to record, for every task of the recipe."""
 
     episodes: int
     size: int
@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Trials in the twin, for every cell of every run."""
+    """Trials in the arena, for every cell of every run."""
 
     trials: int
     horizon: int
@@ -53,6 +53,7 @@ class Recipe:
     data: Path
     parts: Parts
     preset: str = ""  # that all trainings are based on
+    arena: str = "twin"
     record: Record | None = None
     evaluate: Evaluate | None = None
     fills_gpu: bool = False
@@ -104,6 +105,7 @@ class Recipe:
         record = self.record
         return (
             *("record", "--tasks", *self.tasks, "--episodes", str(record.episodes), "--size", str(record.size)),
+            *self._in_arena,
             *("--seed", str(record.seed), "--output", str(self.data), "--processes", str(processes)),
         )
 
@@ -112,8 +114,12 @@ class Recipe:
         trials = self.evaluate
         return (
             *("evaluate", *map(str, runs), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
-            *("--videos", str(trials.videos)),
+            *("--videos", str(trials.videos), *self._in_arena),
         )
+
+    @property
+    def _in_arena(self) -> Command:
+        return () if self.arena == "twin" else ("--arena", self.arena)
 
 
 def steps_of(config: TrainConfig) -> int:

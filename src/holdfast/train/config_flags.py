@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from holdfast.policies.config import PolicyChoice
 from holdfast.train.config import TrainConfig
 from holdfast.train.presets import preset
 
@@ -13,7 +14,11 @@ from holdfast.train.presets import preset
 def flags(config: TrainConfig, based_on: str = "") -> tuple[str, ...]:
     """The flags that produce a config. Those that the preset `based_on` fills in, and defaults, are left out."""
     usual = TrainConfig(stream=config.stream, **preset(based_on) if based_on else {})
-    named = (f"--preset={based_on}",) if based_on else ()
+    named = [f"--preset={based_on}"] if based_on else []
+    if based_on and (config.policy.type, config.policy.path) != (usual.policy.type, usual.policy.path):
+        # A policy of one's own: what belongs to the preset's policy is not filled in.
+        named.append(f"--policy.type={config.policy.type}")
+        usual = replace(usual, policy=PolicyChoice(config.policy.type), norm=replace(usual.norm, stats=""))
     return (f"--stream={config.stream}", *named, *_flags(config, usual, ""))
 
 
