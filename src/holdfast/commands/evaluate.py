@@ -44,12 +44,12 @@ def main(argv: list[str]) -> int:
     from holdfast.api.evaluate import evaluate
     from holdfast.arenas import load
     from holdfast.evaluate.engine import matrix
-    from holdfast.runs.run import read_run
+    from holdfast.runs.run import read_baseline, read_run
     from holdfast.runs.sources import by_source
     from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
-    baseline = read_run(args.baseline) if args.baseline else None
+    baseline = read_baseline(args.baseline) if args.baseline else None
     args.arena = args.arena or ["twin"]
     evaluate(*args.runs, **{k: v for k, v in vars(args).items() if k not in ("runs", "baseline")}, console=console)
     runs, here = [read_run(folder) for folder in args.runs], [load(name).name for name in dict.fromkeys(args.arena)]
