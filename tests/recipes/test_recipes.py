@@ -94,7 +94,7 @@ def test_the_quickstart_is_judged_on_what_chose_none_of_its_settings():
     recipe = RECIPES["quickstart"](Path("runs/quickstart"), seed=1)
     trials = [command for command in commands(recipe, 2) if command[0] == "evaluate"]
     first = {int(command[command.index("--first-seed") + 1]) for command in trials}
-    assert first == {300}, "settings were chosen on layouts 0 to 39 and 5000 to 5019"
+    assert first == {300}, "settings were chosen on layouts 0 to 39"
     assert recipe.record.seed > 1_200_000, "and on demonstrations from 1,010,000 to 1,120,000"
 
 

@@ -114,7 +114,8 @@ class Recipe:
         trials = self.evaluate
         return (
             *("evaluate", *map(str, runs), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
-            *("--videos", str(trials.videos), "--first-seed", str(trials.first_seed)),
+            *("--videos", str(trials.videos)),
+            *(("--first-seed", str(trials.first_seed)) if trials.first_seed else ()),
         )
 
 
