@@ -1,8 +1,9 @@
-"""Seconds until each command shows its first sign of life, and until mistakes are answered.
+"""Seconds until each command shows its first sign of life, and until mistakes are answered; those of its processor too.
 
 A command runs at a terminal of its own and is stopped as soon as it has said what is waited for: anything at all, or
 the last line of a plan. Its data is small: one demonstration of the twin and a run of two steps. The best of a few
-rounds counts: others on the machine can only slow them. The aim is 3 s on two quiet cores.
+rounds counts: others on the machine can only slow them. The aim is 3 s on two quiet cores. On a busy machine the
+seconds of the processor say more.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SIGNS = {
     "import": ("import", "dataset", "data/press_button", "--output=imported"),
     "evaluate": ("evaluate", RUN, "--trials=1"),
     "cache": ("cache", "ls"),
+    "arena": ("arena", "ls"),
     "score": ("score", RUN, "--port=0"),
     "plan": ("plan", RUN),
     "metrics": ("metrics", "scores.json"),
@@ -59,26 +61,33 @@ MISTAKES = {
 }
 
 
-def until(words: tuple[str, ...], sign: str, folder: Path) -> float:
-    """Seconds until a command has said `sign`, or anything if that is empty; then it is ended."""
+def until(words: tuple[str, ...], sign: str, folder: Path) -> tuple[float, float]:
+    """Seconds until a command has said `sign`, or anything if that is empty, and its processor's; then it is ended."""
     ours, its = pty.openpty()
     start = time.monotonic()
     command = [sys.executable, "-m", "holdfast", *words]
     process = subprocess.Popen(command, cwd=folder, stdin=its, stdout=its, stderr=its, start_new_session=True)
     os.close(its)
-    said, seconds = "", float("inf")
+    said, seconds, of_processor = "", float("inf"), float("inf")
     while time.monotonic() - start < LIMIT and select.select([ours], [], [], LIMIT)[0]:
         try:
             said += os.read(ours, 65536).decode(errors="replace")
         except OSError:  # it has ended
             break
         if said and sign in said:
-            seconds = time.monotonic() - start
+            seconds, of_processor = time.monotonic() - start, processor_seconds(process.pid)
             break
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     os.close(ours)
-    return seconds
+    return seconds, of_processor
+
+
+def processor_seconds(process: int) -> float:
+    """What a process has used of the processor, its threads included and its children not. Linux only."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    user, system = fields[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def prepare(folder: Path) -> None:
@@ -96,6 +105,7 @@ def prepare(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2, help="rounds of which the best counts (2)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these commands, plans and mistakes (all)")
     args = parser.parse_args()
     assert set(SIGNS) == set(COMMANDS), set(SIGNS) ^ set(COMMANDS)
     jobs = [("first sign of", name, words, "") for name, words in SIGNS.items()]
@@ -104,8 +114,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch))
         for kind, name, words, sign in jobs:
-            seconds = min(until(words, sign, Path(scratch)) for _ in range(args.rounds))
-            print(f"{seconds:7.2f} s  {kind} {name}{'  (slow)' if seconds > AIM else ''}", flush=True)
+            if args.only and name not in args.only:
+                continue
+            rounds = [until(words, sign, Path(scratch)) for _ in range(args.rounds)]
+            seconds, of_processor = map(min, zip(*rounds, strict=True))
+            slow = "  (slow)" if seconds > AIM else ""
+            print(f"{seconds:7.2f} s  {of_processor:6.2f} s of the processor  {kind} {name}{slow}", flush=True)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ class TestARun:
         run = holdfast.load(folder / "er")
         with pytest.raises(HoldfastError, match=r"finished stage .*'3'.*1 \(touch\), 2 \(mirror\)"):
             run.stage(3)
-        with pytest.raises(HoldfastError, match=r"trained with method 'er'.*Give a run of method 'finetune'"):
+        with pytest.raises(HoldfastError, match=r"trained with --method=er.*Give a run of --method=finetune"):
             holdfast.load(folder / "finetune", baseline=folder / "er")
         with pytest.raises(HoldfastError, match="is not a run"):
             holdfast.load(tmp_path)

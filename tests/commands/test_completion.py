@@ -98,10 +98,20 @@ def test_bash_gets_them(words, found, tmp_path):
     assert [line for line in run_in("bash", ask, tmp_path) if line] == found
 
 
-def test_fish_gets_them(tmp_path):
-    assert "train\n" in "\n".join(run_in("fish", "complete -C 'holdfast tr'", tmp_path))
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("holdfast tr", ["train"]),
+        ("holdfast train --method=ew", ["--method=ewc"]),
+        ("holdfast run ", [*RECIPES, "base"]),  # and no files
+        ("holdfast report hold", ["holdfast"]),  # a file, since there is nothing else
+    ],
+)
+def test_fish_gets_them(words, found, tmp_path):
+    offered = run_in("fish", f"complete -C '{words}'", tmp_path)
+    assert sorted(line for line in offered if line) == sorted(found)
 
 
 def test_zsh_reads_the_script(tmp_path):
-    script = "whence -w _holdfast"
-    assert run_in("zsh", f"function compdef {{ }}; {script}", tmp_path)[0] == "_holdfast: function"
+    define = "function compdef { }; whence -w _holdfast"
+    assert run_in("zsh", define, tmp_path)[0] == "_holdfast: function"

@@ -115,6 +115,28 @@ def test_a_run_without_stages_has_the_mean_of_every_task(tmp_path, capsys):
     assert "Stage 1" not in out
 
 
+def test_a_run_that_learned_each_task_alone_gives_fwt_by_source(judged, tmp_path, capsys):
+    assert "fwt" not in run(judged, capsys, "--source", "operator").replace("there is no fwt", "")
+    alone = write_run(tmp_path / "finetune", "finetune", names=("hang_cup", "stack_bowls"), trials=4, heldout=False)
+    judge_by_hand(alone, {(1, 1): [50.0, 60.0], (2, 2): [90.0, 80.0]})
+    operator = json.loads(run(judged, capsys, "--json", "--source", "operator", "--baseline", str(alone)))
+    assert [entry["fwt"] for entry in operator] == [[None, 75.0 - 55.0]], "the second task by name, not by place"
+    shown = run(judged, capsys, "--baseline", str(alone))
+    assert shown.count("judged by") == 2, "the baseline itself is not shown"
+    assert ["stage", "as", "bwt", "fwt"] in [line.split() for line in shown.splitlines()]
+
+
+def test_a_baseline_that_cannot_be_one_is_refused(judged, tmp_path):
+    with pytest.raises(HoldfastError, match=r"trained with --method=er.*--method=finetune"):
+        main([str(judged), "--baseline", str(judged)])
+    untried = write_run(tmp_path / "finetune", "finetune", names=("stack_bowls",), evaluated=False)
+    with pytest.raises(HoldfastError, match="holdfast evaluate"):
+        main([str(judged), "--baseline", str(untried)])
+    (tmp_path / "scores.csv").write_text(CSV)
+    with pytest.raises(HoldfastError, match=r"give a row 'baseline'"):
+        main([str(tmp_path / "scores.csv"), "--baseline", str(untried)])
+
+
 def test_a_source_that_is_not_there_is_named(judged, tmp_path):
     with pytest.raises(HoldfastError, match=r"'operater'.*Did you mean 'operator'"):
         main([str(judged), "--source", "operater"])

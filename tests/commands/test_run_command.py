@@ -139,6 +139,15 @@ def test_a_chain_goes_on_until_a_command_fails(tmp_path):
     assert sorted(log.name for log in (tmp_path / "logs").iterdir()) == ["--version-1.log", "doctor-1.log"]
 
 
+def test_trials_beside_a_training_end_with_it(tmp_path, monkeypatch):
+    endless = "import time; time.sleep(3600)"
+    program = {"train": "", "evaluate": endless}
+    monkeypatch.setattr("holdfast.commands.run._torchrun", lambda command, ranks: ("-c", program[command[0]]))
+    trials = ("evaluate", "a", "--processes", "1")
+    overall = carried_out([(("train", "--output=a"), trials), (("train", "--output=b"),)], tmp_path)
+    assert overall.share([]) == 1
+
+
 def test_a_failure_stops_the_others_and_names_its_log(tmp_path):
     failing = ("doctor", str(tmp_path / "nothing"))
     endless = ("record", "--tasks", "press_button", "--episodes", "1000", "--output", str(tmp_path / "data"))

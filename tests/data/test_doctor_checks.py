@@ -240,6 +240,13 @@ def test_one_fault_is_one_finding(name, patient):
     assert len(examine(str(patient), FAULTS[name][1]).findings) == 1
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_rate_that_is_almost_nothing_is_found_without_a_warning(patient):
+    change_info(patient, fps=1e-308)  # the due times are beyond the largest float
+    (finding,) = [f for f in examine(str(patient), None).findings if f.kind == "wrong-fps" and "mostly" in f.detail]
+    assert finding.where == "episodes 0-2"
+
+
 def test_idle_arm_may_rest(patient):
     for column in (S, A):
         change_numbers(patient, column, setting(slice(None), slice(7, 14), 0.05))

@@ -90,6 +90,14 @@ def test_the_quickstart_is_the_real_thing():
     assert not any("--level" in command for command in commands(recipe, 2))  # standard
 
 
+def test_the_quickstart_is_judged_on_what_chose_none_of_its_settings():
+    recipe = RECIPES["quickstart"](Path("runs/quickstart"), seed=1)
+    trials = [command for command in commands(recipe, 2) if command[0] == "evaluate"]
+    first = {int(command[command.index("--first-seed") + 1]) for command in trials}
+    assert first == {300}, "settings were chosen on layouts 0 to 39"
+    assert recipe.record.seed > 1_200_000, "and on demonstrations from 1,010,000 to 1,120,000"
+
+
 def test_the_twins_streams_keep_the_benchmarks_order():
     assert RECIPES["single_arm"](Path("x"), 1).tasks[0] == "stack_bowls"
     assert len(RECIPES["heterogeneous"](Path("x"), 1).tasks) == 10

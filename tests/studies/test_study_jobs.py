@@ -18,7 +18,7 @@ from holdfast.commands import study as command
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import killed_with_parent
-from holdfast.studies import load_study
+from holdfast.studies import load_study, on_ray
 from holdfast.studies.estimate import WorkLeft
 from holdfast.studies.history import EndedJob, read_ended, write_ended
 from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
@@ -159,6 +159,24 @@ def test_a_gpu_that_no_machine_has_is_said_before_any_work(file, tmp_path, capsy
     assert "Run sequential-1 asks for a GPU (device = 'cuda')" in err
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_on_the_cpu_takes_no_gpu_of_a_cluster(file, tmp_path, monkeypatch):
+    machine = {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}
+    ray = SimpleNamespace(remote=lambda **options: lambda job: job)
+    ray.cluster_resources, ray.nodes = lambda: machine["Resources"], lambda: [machine]
+    monkeypatch.setattr(on_ray, "_start", lambda address: ray)
+
+    def shares():
+        jobs = make_jobs(load_study(str(file)), StudyFolder(tmp_path / "study"))
+        found = {job.kind: (*Cluster(None, 2)._share(job), "--device" in job.command) for job in jobs}
+        return found["train"][:2], found["evaluate"]
+
+    assert shares() == ((4, 0), (8, 0, True))
+    edited(file, 'device = "cpu"', 'preset = "cpu"')
+    assert shares() == ((4, 0), (8, 0, True))
+    edited(file, 'preset = "cpu"', 'preset = "cpu"\ndevice = "auto"')
+    assert shares() == ((2, 0.5), (4, 1.0, False))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "somewhere", "127.0.0.1:x"])

@@ -34,7 +34,7 @@ def test_what_the_user_gives_counts_wherever_it_stands(place):
     words.insert(place, "--preset=cpu")
     config = parsed(*words)
     assert (config.steps, config.optim.lr, config.optim.warmup) == (7, 0.5, 40)
-    assert config.policy.options == {"image_size": "96", "noise_draws": "1", "denoise_steps": "5"}
+    assert config.policy.options == {"image_size": "96", "noise_draws": "1", "denoise_steps": "3"}
     assert config.policy.path == "nano-base"
 
 

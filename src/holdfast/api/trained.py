@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.api.policy import TrainedPolicy
-from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.errors import unknown
 from holdfast.core.records import Trial
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.metrics import Figure, summarize
 from holdfast.report.gather import WITHOUT_STAGES, RunResults, gather
 from holdfast.runs.embodiment import read_embodiment
-from holdfast.runs.run import FinishedStage, Run, read_run
+from holdfast.runs.run import FinishedStage, Run, read_baseline, read_run
 from holdfast.runs.sources import by_source, choose_source
 from holdfast.runs.trials import Trials
 
@@ -36,7 +36,7 @@ def load(run: str | Path, *, baseline: str | Path | None = None, source: str | N
         source: Whose trials count: an arena by its name, or `operator`. Needed only where several have judged the run,
             since their scores are never averaged.
     """
-    return TrainedRun(read_run(Path(run)), read_run(Path(baseline)) if baseline is not None else None, source)
+    return TrainedRun(read_run(Path(run)), read_baseline(Path(baseline)) if baseline is not None else None, source)
 
 
 class TrainedRun:
@@ -46,11 +46,6 @@ class TrainedRun:
     """
 
     def __init__(self, record: Run, baseline: Run | None = None, source: str | None = None) -> None:
-        if baseline is not None and baseline.arrangement != "alone":
-            raise HoldfastError(
-                f"The baseline {baseline.path} was trained with method {baseline.method!r}, which does not learn every "
-                "task on its own. Give a run of method 'finetune'."
-            )
         self.record, self._baseline, self._source = record, baseline, source
 
     def __repr__(self) -> str:

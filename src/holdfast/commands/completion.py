@@ -43,11 +43,12 @@ _holdfast() {
 compdef _holdfast holdfast
 """,
     "fish": """\
-function __holdfast_words
+function __holdfast_offers
     set -l words (commandline -opc) (commandline -ct)
-    holdfast completion --words $words[2..] 2>/dev/null
+    set -g __holdfast_found (holdfast completion --words $words[2..] 2>/dev/null | string match -r '.+')
+    set -q __holdfast_found[1]
 end
-complete -c holdfast -a '(__holdfast_words)'
+complete -c holdfast -n __holdfast_offers -f -a '$__holdfast_found'
 """,
 }
 

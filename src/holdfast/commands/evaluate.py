@@ -10,6 +10,7 @@ from rich.markup import escape
 from holdfast.commands.flags import ARENA
 from holdfast.commands.metrics import print_metrics
 from holdfast.commands.parser import Parser
+from holdfast.core.progress import working
 
 _HELP = """\
 Run trials of every task that a run has seen, after every stage, in an arena, usually the twin: N trials per cell, the
@@ -41,15 +42,16 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast evaluate`."""
     args = _parser().parse_args(argv)
-    from holdfast.api.evaluate import evaluate
-    from holdfast.arenas import load
-    from holdfast.evaluate.engine import matrix
-    from holdfast.runs.run import read_run
-    from holdfast.runs.sources import by_source
-    from holdfast.runs.trials import Trials
+    with working("starting"):
+        from holdfast.api.evaluate import evaluate
+        from holdfast.arenas import load
+        from holdfast.evaluate.engine import matrix
+        from holdfast.runs.run import read_baseline, read_run
+        from holdfast.runs.sources import by_source
+        from holdfast.runs.trials import Trials
 
     console = Console(highlight=False)
-    baseline = read_run(args.baseline) if args.baseline else None
+    baseline = read_baseline(args.baseline) if args.baseline else None
     args.arena = args.arena or ["twin"]
     evaluate(*args.runs, **{k: v for k, v in vars(args).items() if k not in ("runs", "baseline")}, console=console)
     runs, here = [read_run(folder) for folder in args.runs], [load(name).name for name in dict.fromkeys(args.arena)]

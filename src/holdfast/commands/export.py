@@ -60,13 +60,14 @@ def main(argv: list[str]) -> int:
     stream = _stream(file, args.stream, args.data_root)
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
 
-    from holdfast.core import checked_folder
-    from holdfast.data.lerobot.export import write_episodes
-    from holdfast.replay.store import read_buffer, size
+    with working("reading the kept episodes"):
+        from holdfast.core import checked_folder
+        from holdfast.data.lerobot.export import write_episodes
+        from holdfast.replay.store import read_buffer, size
 
-    buffer = read_buffer(file)
-    entries = {entry.task.name: entry for entry in stream.tasks}
-    parts = [_part(kept, entries, embodiment, args.run) for kept in buffer.tasks]
+        buffer = read_buffer(file)
+        entries = {entry.task.name: entry for entry in stream.tasks}
+        parts = [_part(kept, entries, embodiment, args.run) for kept in buffer.tasks]
     note = {"run": str(args.run), "stage": len(parts), "ratio": buffer.ratio}
     episodes = sum(len(part.episodes) for part in parts)
     with progress_bar(Console(stderr=True), part=(0.0, 1.0)) as bar:
@@ -78,10 +79,10 @@ def main(argv: list[str]) -> int:
 
 
 def _export_policy(folder: Path, output: Path, instruction: str | None) -> int:
-    from holdfast.core import checked_folder
-    from holdfast.policies.pi05.stock import write_stock
-
     with working("converting the policy"):
+        from holdfast.core import checked_folder
+        from holdfast.policies.pi05.stock import write_stock
+
         checked_folder.write(output, lambda target: write_stock(folder, target, instruction))
     print(f"LeRobot's pi05 loads {output}: --policy.path={output}")
     return 0

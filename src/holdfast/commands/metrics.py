@@ -59,6 +59,7 @@ _EXAMPLES = """\
 examples:
   holdfast metrics runs/single_arm-er
   holdfast metrics runs/single_arm-er --source operator
+  holdfast metrics runs/single_arm-er --baseline runs/single_arm-finetune    with fwt
   holdfast metrics runs/single_arm-er/report/metrics.json --json
   holdfast metrics scores.csv
   holdfast metrics scores.json --json
@@ -77,10 +78,14 @@ def main(argv: list[str]) -> int:
         "file", metavar="FILE", help="a run's folder, a .json or .csv file, or - to read JSON from standard input"
     )
     parser.add_argument("--source", help="of a run: only the trials of this source, as twin or operator")
+    parser.add_argument("--baseline", type=Path, metavar="RUN", help="of a run: one of method finetune, for fwt")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables; of runs, a list")
     args = parser.parse_args(argv)
 
-    found = _load(args.file)
+    is_run = os.path.isdir(args.file)
+    if args.baseline is not None and not is_run:
+        raise HoldfastError(f"--baseline is for a run's folder; in a file like {args.file}, give a row 'baseline'.")
+    found = _read_run(Path(args.file), args.baseline) if is_run else _load(args.file)
     if isinstance(found, list):
         _print_runs(_of_source(found, args.source, args.file), args.json)
     elif args.source is not None:
@@ -103,8 +108,6 @@ class _JudgedRun:
 
 
 def _load(name: str) -> Matrix | list[_JudgedRun]:
-    if os.path.isdir(name):
-        return _read_run(Path(name))
     what = "standard input" if name == "-" else name
     text = decode(sys.stdin.buffer.read(LARGEST + 1), what) if name == "-" else _read(name)
     try:
@@ -117,10 +120,13 @@ def _load(name: str) -> Matrix | list[_JudgedRun]:
         raise HoldfastError(f"{what}: {error}") from None
 
 
-def _read_run(folder: Path) -> list[_JudgedRun]:
+def _read_run(folder: Path, baseline: Path | None) -> list[_JudgedRun]:
     from holdfast.report.gather import gather
+    from holdfast.runs.run import read_baseline
 
-    return [_JudgedRun(run.name, run.source, run.continual, run.matrix) for run in gather([folder]) if run.trials]
+    found = gather([folder, *([read_baseline(baseline).path] if baseline else [])])
+    own = [run for run in found if run.path == folder and run.trials]
+    return [_JudgedRun(run.name, run.source, run.continual, run.matrix) for run in own]
 
 
 def _reported(runs: Any) -> list[_JudgedRun]:

@@ -33,9 +33,9 @@ class OverallProgress:
         )
         self._task = self._bar.add_task("", total=1.0)
 
-    def end(self, command: Command) -> None:
-        """A command is done."""
-        self._ended.add(command)
+    def end(self, *commands: Command) -> None:
+        """Commands are done."""
+        self._ended.update(commands)
 
     def update(self, running: Iterable[tuple[Command, float]]) -> RenderableType:
         """The bar, given the running commands and the share of each that is done."""

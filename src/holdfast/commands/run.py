@@ -175,10 +175,12 @@ class Job:
 def carry_out(phase: list[Chain], logs: Path, console: Console, overall: OverallProgress, ranks: int = 1) -> None:
     """Run the chains of one phase in parallel; the first failure stops the others and is shown.
 
-    Trainings run on `ranks` GPUs each.
+    Trainings run on `ranks` GPUs each. Trials beside them stop with the last training: the next phase goes on with
+    them, on all cores.
     """
     logs.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
+    training = [command[0] == "train" for chain in phase for command in chain]
     start = partial(_start, chains=len(phase), logs=logs, console=console, ranks=ranks)
 
     def over(number: int) -> bool:
@@ -196,6 +198,9 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, overall: Overall
 
     with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         while running := [jobs[number] for number in range(len(jobs)) if not over(number)]:
+            if any(training) and all(job.command[0] == "evaluate" for job in running):
+                overall.end(*(job.command for job in running))
+                break
             time.sleep(0.2)
             found = [(job.command, job.progress) for job in running]
             lines = [Text(f"  {command[0]}: {now.text}", overflow="ellipsis", no_wrap=True) for command, now in found]

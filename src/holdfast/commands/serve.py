@@ -9,6 +9,7 @@ from holdfast.commands.parser import Parser
 from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outside import read_text
+from holdfast.core.progress import working
 
 if TYPE_CHECKING:
     from holdfast.serve.server import Server
@@ -67,16 +68,17 @@ def main(argv: list[str]) -> int:
     check_device(args.device)
     token = _token(args.token_file)
 
-    from holdfast.serve.bundle import load
-    from holdfast.serve.server import Server, check_host
+    with working("loading the policy"):
+        from holdfast.serve.bundle import load
+        from holdfast.serve.server import Server, check_host
 
-    check_host(args.host, token)
-    bundle = load(args.bundle)
+        check_host(args.host, token)
+        bundle = load(args.bundle)
 
-    from holdfast.policies.device import choose_device
-    from holdfast.policies.pilot import Pilot
+        from holdfast.policies.device import choose_device
+        from holdfast.policies.pilot import Pilot
 
-    pilot = Pilot(bundle.path, bundle.names, choose_device(args.device), args.horizon, args.rows)
+        pilot = Pilot(bundle.path, bundle.names, choose_device(args.device), args.horizon, args.rows)
     print(f"bundle {bundle.hash}", flush=True)
     print(f"knows {', '.join(bundle.tasks)}", flush=True)
     _run(Server(bundle, pilot, token, lambda text: print(text, flush=True)), args.host, args.port)

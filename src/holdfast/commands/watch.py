@@ -60,9 +60,11 @@ def main(argv: list[str]) -> int:
     _check(args)
     console = Console(highlight=False)
     if args.dataset:
-        from holdfast.arenas.watch import recorded
+        with working("opening the dataset"):
+            from holdfast.arenas.watch import recorded
 
-        _write(args, recorded(args.dataset, args.episode, args.arena), console)
+            shown = recorded(args.dataset, args.episode, args.arena)
+        _write(args, shown, console)
     else:
         _act(args, console)
     return 0
@@ -89,13 +91,14 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _act(args: argparse.Namespace, console: Console) -> None:
-    from holdfast.arenas.scored_episode import ScoredEpisode
-    from holdfast.arenas.watch import acted, show
+    with working("opening the task"):
+        from holdfast.arenas.scored_episode import ScoredEpisode
+        from holdfast.arenas.watch import acted, show
 
-    arena = arenas.load(args.arena)
-    episode = ScoredEpisode(arena, arena.task(args.task))
-    episode.begin(args.seed, args.level)
-    policy = _policy(args, episode)
+        arena = arenas.load(args.arena)
+        episode = ScoredEpisode(arena, arena.task(args.task))
+        episode.begin(args.seed, args.level)
+        policy = _policy(args, episode)
     if args.out is None:
         show(episode, policy, console.print)
     else:

@@ -151,13 +151,6 @@ def matrix(run: Run, trials: Iterable[Trial], source: str, baseline: Run | None 
     own = run.arranged(matrix_of(run.names, by_source(trials).get(source, ())))
     if baseline is None:
         return own
-    if baseline.arrangement != "alone":
-        raise HoldfastError(
-            f"--baseline {baseline.path} was trained with --method={baseline.method}, which does not learn every task "
-            "on its own. Give a run of --method=finetune."
-        )
-    if not baseline.trials.exists():
-        raise HoldfastError(f"{baseline.path} was not evaluated yet. Run: holdfast evaluate {baseline.path}")
     with Trials(baseline.trials) as file:
         alone = matrix(baseline, file.counted(), source).baseline
     places = {name: i for i, name in enumerate(run.names, 1)}

@@ -25,10 +25,10 @@ def quickstart(output: Path, seed: int) -> Recipe:
             method=method,
             output=str(output / method),
             share=str(output / "shared"),  # the first stage is the same without and with replay
-            task_steps={"push_box": 1300},  # pushing needs the most
+            task_steps={"push_box": 1100},  # pushing needs the most
             seed=seed,
             # The paper's fifth of 40 demonstrations would leave four of each task for the last stage; half leaves ten.
-            **preset(PRESET) | {"replay": ReplayConfig(ratio=0.5)},
+            **preset(PRESET) | {"batch_size": 12, "replay": ReplayConfig(ratio=0.5)},
         )
 
     return Recipe(
@@ -37,6 +37,7 @@ def quickstart(output: Path, seed: int) -> Recipe:
         data=data,
         preset=PRESET,
         parts={"quickstart": (config("sequential"), config("er"))},
-        record=Record(episodes=40, size=96, seed=1_000_000 + 10_000 * seed),
-        evaluate=Evaluate(trials=15, horizon=8),
+        # Demonstrations and layouts that no setting was chosen on: docs/results.md.
+        record=Record(episodes=40, size=96, seed=2_000_000 + 10_000 * seed),
+        evaluate=Evaluate(trials=15, horizon=8, first_seed=300),
     )

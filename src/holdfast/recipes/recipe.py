@@ -38,6 +38,7 @@ class Evaluate:
     trials: int
     horizon: int
     videos: int = 1
+    first_seed: int = 0  # of the layouts
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Recipe:
     """Record, train one run per config, evaluate all, report on all.
 
     Trainings run side by side, unless each `fills_gpu`. On a CPU a run is evaluated as soon as it is trained, while a
-    longer training goes on; on a GPU, trials beside a training would slow it down more than they gain.
+    longer training goes on, and all cores do what is left of its trials then; on a GPU, trials beside a training would
+    slow it down more than they gain.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Recipe:
         return (
             *("evaluate", *map(str, runs), "--trials", str(trials.trials), "--horizon", str(trials.horizon)),
             *("--videos", str(trials.videos), *self._in_arena),
+            *(("--first-seed", str(trials.first_seed)) if trials.first_seed else ()),
         )
 
     @property

@@ -104,6 +104,19 @@ def read_run(path: Path) -> Run:
     return Run(path, method, tasks, stages, planned, seed, settings.config, back)
 
 
+def read_baseline(path: Path) -> Run:
+    """Read a run that learned every task on its own, and has trials: what forward transfer compares with."""
+    run = read_run(path)
+    if run.arrangement != "alone":
+        raise HoldfastError(
+            f"The baseline {path} was trained with --method={run.method}, which does not learn every task on its own. "
+            "Give a run of --method=finetune."
+        )
+    if not run.trials.exists():
+        raise HoldfastError(f"The baseline {path} was not evaluated yet. Run: holdfast evaluate {path}")
+    return run
+
+
 def _stages(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
     for stage in paths.stages():
         seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]

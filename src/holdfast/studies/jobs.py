@@ -11,7 +11,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stream
 from holdfast.runs.paths import RunPaths
 from holdfast.studies.study import Study, StudyRun
+from holdfast.train.config import TrainConfig
 from holdfast.train.config_flags import flag_text
+from holdfast.train.presets import preset
 
 type Command = tuple[str, ...]
 Kind = Literal["record", "train", "evaluate", "report"]
@@ -21,7 +23,8 @@ Kind = Literal["record", "train", "evaluate", "report"]
 class StudyJob:
     """One command. It can start when the jobs named in `needs` are done; killed, it is simply run again.
 
-    `reads` and `writes` are files and folders in the study's folder, for machines that do not see it.
+    `reads` and `writes` are files and folders in the study's folder, for machines that do not see it. `device` is what
+    its run asks for.
     """
 
     name: str
@@ -30,6 +33,7 @@ class StudyJob:
     needs: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    device: str = TrainConfig.device
 
 
 @dataclass(frozen=True)
@@ -157,19 +161,26 @@ def _training(study: Study, folder: StudyFolder, run: StudyRun) -> StudyJob:
     command = ("train", *train_flags(study, folder, run))
     own = (folder.inside(folder.run(run).root), folder.inside(folder.shared))
     if not study.record:
-        return StudyJob(f"train-{run.name}", "train", command, reads=own, writes=own)
+        return StudyJob(f"train-{run.name}", "train", command, reads=own, writes=own, device=_device(run))
     data = folder.data(study, run.seed)
     reads = (folder.inside(data), *own)
-    return StudyJob(f"train-{run.name}", "train", command, (f"record-{data.name}",), reads, own)
+    return StudyJob(f"train-{run.name}", "train", command, (f"record-{data.name}",), reads, own, _device(run))
 
 
 def _evaluation(study: Study, folder: StudyFolder, run: StudyRun) -> StudyJob:
-    trials, paths = study.evaluate, folder.run(run)
+    trials, paths, device = study.evaluate, folder.run(run), _device(run)
     assert trials
     horizon = ("--horizon", str(trials.horizon)) if trials.horizon else ()
     command = (
         *("evaluate", str(paths.root), "--trials", str(trials.trials), "--cells", trials.cells, *horizon),
         *("--first-seed", str(trials.first_seed), "--arena", study.arena, "--videos", str(trials.videos)),
+        *(("--device", "cpu") if device == "cpu" else ()),
     )
     reads, writes = (folder.inside(paths.root),), (folder.inside(paths.trials), folder.inside(paths.videos))
-    return StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",), reads, writes)
+    return StudyJob(f"evaluate-{run.name}", "evaluate", command, (f"train-{run.name}",), reads, writes, device)
+
+
+def _device(run: StudyRun) -> str:
+    """The device of a run: its own, or that of its preset."""
+    usual = preset(str(run.flags["preset"])) if run.flags.get("preset") else {}
+    return str(run.flags.get("device", usual.get("device", TrainConfig.device)))

@@ -123,7 +123,7 @@ class Cluster:
     def _share(self, job: StudyJob) -> tuple[int, float]:
         """CPUs and GPUs of a job, such that it fits every machine: a GPU with its part of the cores, or all cores."""
         machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        uses_gpu = job.kind in ("train", "evaluate") and self.has_gpu
+        uses_gpu = job.kind in ("train", "evaluate") and job.device != "cpu" and self.has_gpu
         if uses_gpu:
             machines = [machine for machine in machines if machine.get("GPU")]
         parts = [machine["CPU"] // (max(1, machine["GPU"]) if uses_gpu else 1) for machine in machines]

@@ -53,7 +53,8 @@ def examine(
     whole = () if fast else (altered_files, partial(damaged_images, advance=advance))
     for check in (*CHECKS, *whole):
         try:
-            with np.errstate(invalid="ignore", divide="ignore"):  # NaN has its own check; the others ignore it
+            # NaN has its own check; the others ignore it, and what is too large for a float is infinite.
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 findings.extend(check(source, expected))
         except Exception as error:
             findings.append(_unreadable(dataset, error))
