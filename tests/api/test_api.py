@@ -164,6 +164,14 @@ class TestARun:
             with pytest.raises(HoldfastError, match=message):
                 policy.act(Observation(state, images), task)
 
+    def test_weights_that_are_not_those_that_were_trained_are_refused(self, folder, tmp_path):
+        shutil.copytree(folder / "er", tmp_path / "er")
+        stage = holdfast.load(tmp_path / "er").stage(1)
+        file = stage.folder / "model.safetensors"
+        file.write_bytes(file.read_bytes()[:-4000] + bytes(4000))
+        with pytest.raises(HoldfastError, match="its weights are not the ones that were written"):
+            _ = stage.policy
+
     def test_what_is_not_there_is_named(self, folder, tmp_path):
         run = holdfast.load(folder / "er")
         with pytest.raises(HoldfastError, match=r"finished stage .*'3'.*1 \(touch\), 2 \(mirror\)"):

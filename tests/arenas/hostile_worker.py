@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import count
 
+import msgpack
 import numpy as np
-from holdfast_worker import Simulator
+from holdfast_worker import Simulator, _write_array
 
 PIPES = range(3, 12)  # the channel to Holdfast is one of them
 
@@ -105,6 +107,29 @@ class Hostile(Simulator):
     def early_answer(self):
         answer = b"\x82\xa6number\x01\xa6answer\x80"
         self.say(struct.pack("<I", len(answer)) + answer)
+
+    def list_milestone(self):
+        self.answer(self.number(), milestones=[["near"]])
+
+    def array_number(self):
+        self.answer(np.array([self.number()]))
+
+    def deaf(self):
+        """It answers questions that it never reads."""
+        for number in count(self.number()):
+            self.answer(number)
+
+    def number(self):
+        """That of the question which is being answered."""
+        frame = sys._getframe()
+        while "question" not in frame.f_locals:
+            frame = frame.f_back
+        return frame.f_locals["question"]["number"]
+
+    def answer(self, number, **changes):
+        moment = {"state": np.zeros(2), "success": False, "milestones": [], "over": False, **changes}
+        packed = msgpack.packb({"number": number, "answer": moment}, default=_write_array)
+        self.say(struct.pack("<I", len(packed)) + packed)
 
     def orphan(self):
         subprocess.Popen(["sleep", "600"], close_fds=False)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -120,6 +121,19 @@ def test_a_shorter_recording_is_extended_to_what_one_go_gives(recorded, tmp_path
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
     assert parts.read_notes(done.folder) == parts.read_notes(recorded)
     assert list(tmp_path.iterdir()) == [done.folder]
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_parts_of_a_longer_recording_outlive_the_command_of_the_shorter_one(recorded, running):
+    longer = record.Work(replace(ORDER, episodes=9), recorded.parent / ".press_button.recording", recorded)
+    with longer.locked() if running else nullcontext():
+        longer.begin()
+        (longer.folder / "part-503-5").mkdir()
+        assert record.record([ORDER], recorded.parent, 1)[0].folder == recorded
+    assert (longer.folder / "part-503-5").exists()
+    (longer.folder / "order.json").write_text(json.dumps(asdict(ORDER)))  # as if a kill had left it at the end
+    record.record([ORDER], recorded.parent, 1)
+    assert not longer.folder.exists()
 
 
 def test_an_extended_recording_goes_on_after_the_last_seed_that_was_tried(tmp_path):

@@ -94,6 +94,8 @@ FAULTS = {
     "nonsense": "no msgpack that is accepted here",
     "pickle": "no msgpack that is accepted here",
     "early_answer": "its answer is not one to the question",
+    "list_milestone": r"reports milestones \[\['near'\]\], its task has",
+    "array_number": "its answer is not one to the question",
     "orphan": "killed by signal 9",
 }
 
@@ -116,6 +118,21 @@ def test_a_fault_ends_one_episode_with_its_reason_and_the_next_is_as_if_nothing_
     hurry(arena, 300)
     assert states(episode, 8) == healthy(8)
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_worker_that_answers_without_reading_is_not_waited_for(tmp_path):
+    arena = WorkerArena(write(tmp_path, **{"7": "deaf"}))
+    environment = arena.open("touch")
+    environment.reset(7, "")
+    environment.step(np.zeros(2))
+    hurry(arena, 2)
+
+    def ask():
+        for _ in range(20_000):  # more questions than a pipe holds
+            environment.step(np.zeros(2))
+
+    with pytest.raises(ArenaError, match="did not answer in 2 s"):
+        ask()
 
 
 def test_what_a_simulator_prints_disturbs_nothing(healthy, tmp_path):

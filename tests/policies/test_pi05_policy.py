@@ -1,6 +1,7 @@
 """Prompts, adapters and folders of `pi05_fast`: LeRobot's texts, only what should learn learns, nothing is lost."""
 
 import json
+from dataclasses import fields
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from pi05_tiny import CAMERAS, STATE, TOKENS, WORDS, Peer, make_batch, make_toke
 from holdfast.core.errors import HoldfastError
 from holdfast.policies.pi05 import recompute as memory
 from holdfast.policies.pi05 import weights
+from holdfast.policies.pi05.configuration_pi05 import SIZES as BOUNDS
 from holdfast.policies.pi05.configuration_pi05 import Pi05FastConfig
-from holdfast.policies.pi05.processor_pi05 import load_tokenizer
+from holdfast.policies.pi05.processor_pi05 import Pi05PromptProcessorStep, load_tokenizer
 from holdfast.policies.pi05.stock import start_config, write_stock
 
 STATS = {key: {"q01": torch.full((5,), -1.0), "q99": torch.full((5,), 1.0)} for key in (STATE, "action")}
@@ -103,12 +105,29 @@ def test_a_tokenizer_that_is_not_there_says_what_to_accept_where(tmp_path, monke
         ({"image_resolution": (30, 30)}, "image_resolution"),
         ({"recompute": "sometimes"}, "sometimes"),
         ({"lora_rank": -1}, "lora_rank"),
+        ({"image_resolution": (14000, 14000)}, "image_resolution must be .* up to 1024"),
+        ({"min_period": 0.0}, "min_period"),
         ({"n_obs_steps": 2}, "n_obs_steps"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_by_name(change, named):
     with pytest.raises(HoldfastError, match=named):
         our_config(**change)
+
+
+def test_every_size_is_bounded():
+    numbers = {field.name for field in fields(Pi05FastConfig) if field.type in (int, "int")}
+    assert numbers - {"n_obs_steps", "scheduler_warmup_steps"} == set(BOUNDS)
+    for name, (lowest, highest) in BOUNDS.items():
+        for value in (lowest - 1, highest + 1, 10**9):
+            with pytest.raises(HoldfastError, match=f"pi05_fast's {name} must be {lowest} to {highest}, got {value}"):
+                our_config(**{name: value})
+
+
+@pytest.mark.parametrize("size", [{"max_length": 10**7}, {"max_length": "x"}, {"max_length": -3}, {"bucket": 0}])
+def test_a_saved_prompt_has_the_same_bounds(tokenizer, size):
+    with pytest.raises(HoldfastError, match="must be 1 to 2048, got"):
+        Pi05PromptProcessorStep(tokenizer, **size)
 
 
 def test_more_dimensions_than_it_holds_are_refused():

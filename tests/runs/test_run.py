@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from holdfast import catalog
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage
+from holdfast.report.gather import read_results
 from holdfast.runs.paths import RunPaths, is_evaluation_video
 from holdfast.runs.run import read_run
 
@@ -44,6 +46,16 @@ def test_it_reads_tasks_settings_and_finished_stages(path):
     assert [(s.number, s.name) for s in run.paths.stages()] == [(1, "press_button"), (2, "push_box")]
 
 
+@pytest.mark.parametrize(
+    "name", ["2nd-try", "1\u00b2-x", "01-press_button-old", "00-press_button", "99-push_box", "02-press_button", "02-"]
+)
+def test_folders_beside_the_stages_are_not_taken_for_some(path, name):
+    shutil.copytree(path / "stages" / "01-press_button", path / "stages" / name)
+    assert [stage.number for stage in read_run(path).stages] == [1]
+    (results,) = read_results(path)
+    assert [stage.number for stage in results.stages] == [1]
+
+
 def test_policy_is_a_folder_and_the_hash_is_that_of_the_weights(path):
     digest = finish(path, 2, TASKS[1])
     found = read_run(path).stages[1].checkpoint
@@ -64,6 +76,11 @@ def test_weights_that_were_altered_are_refused(path):
         ("buffer.json", '{"ratio": 0.2, "tasks": [{"task": "a"}]}', "buffer"),
         ("buffer.json", "[]", "buffer"),
         ("schema.json", "[]", "schema"),
+        ("schema.json", "{}", "schema"),
+        ("schema.json", '{"names": 5, "fps": 30}', "schema"),
+        ("schema.json", '{"names": [1], "fps": 30}', "schema"),
+        ("schema.json", '{"names": ["x"], "state_names": 7, "fps": 30}', "schema"),
+        ("schema.json", '{"names": ["x"], "fps": "fast"}', "schema"),
         ("datasets.json", "{", "datasets"),
         ("config.json", "", "config"),
         ("normalization.json", "nonsense", "normalization"),
@@ -77,7 +94,9 @@ def test_a_file_of_a_checkpoint_that_cannot_be_used_is_named(path, name, text, r
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "config: {}", "{", "config: {method: er}\ntasks: [1]", "config: 3\ntasks: 4"]
+    "text",
+    ["", "[]", "config: {}", "{", "config: {method: er}\ntasks: [1]", "config: 3\ntasks: 4"]
+    + [f"config: {{method: er, seed: {seed}}}\ntasks: []" for seed in (".inf", ".nan", "x")],
 )
 def test_settings_that_are_none_are_an_error_of_the_users(path, text):
     (path / "run.yaml").write_text(text)
@@ -96,6 +115,7 @@ def test_attempts_are_not_filmed_into_a_folder_that_leads_elsewhere(tmp_path):
 
 def test_two_that_ask_for_a_new_rollout_get_two(tmp_path):
     paths = RunPaths(tmp_path)
+    (tmp_path / "rollouts" / "\u00b2").mkdir(parents=True)
     first, second = paths.new_rollout(), paths.new_rollout()
     assert [paths.relative(p.video) for p in (first, second)] == ["rollouts/0001/video.mp4", "rollouts/0002/video.mp4"]
     assert list(paths.finished_rollouts()) == []

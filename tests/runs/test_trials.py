@@ -122,6 +122,7 @@ def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
         {"seconds": 1e6},
         {"times": {"grasped": 9e18}},
         {"when": float("inf")},
+        {"when": 1e12},
         {"score": 100.5},
         {"score": float("nan")},
         {"milestones": ("grasped", "\udc00")},
@@ -221,6 +222,7 @@ def test_a_row_that_is_set_aside_is_not_taken_for_the_same_trial(trials):
         "seed = 1.5",
         "task = x'01'",
         '"when" = -1.0',
+        '"when" = 1e12',
         '"when" = 9e999',
     ],
 )

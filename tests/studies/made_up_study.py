@@ -24,7 +24,7 @@ def results(study, score, trials=8, names=NAMES, cells="all"):
     `names` may be a function of a group's flags.
     """
     groups = []
-    for label, flags in study.groups():
+    for label, flags in study.groups:
         learned = names(flags) if callable(names) else names
         runs = {seed: _run(flags, seed, learned, score, trials, cells) for seed in study.seeds}
         groups.append(RunGroup(label, flags, runs))

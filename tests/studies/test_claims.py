@@ -221,6 +221,16 @@ def test_the_terminal_shows_groups_and_verdicts_as_they_are():
     assert "Claims" not in one
 
 
+def test_a_study_has_a_bounded_number_of_claims():
+    with pytest.raises(HoldfastError, match="'claim' must be at most 100, got 101"):
+        study("er", "sequential", claims=101 * [FORGETS_LESS])
+
+
+def test_sources_are_shown_as_they_are():
+    made = replace(results(study("er"), keeps), others={"[/b]x": 3})
+    assert "3 of [/b]x" in " ".join(shown(summary(made)).split())
+
+
 def shown(found):
     console = Console(width=110)
     with console.capture() as capture:

@@ -318,6 +318,7 @@ BAD_CONTENT = {
     "an unknown field": (lambda c: run_of(c).update(more=1), "more is not known"),
     "a missing field": (lambda c: run_of(c).pop("trials"), "trials is missing"),
     "a method": (lambda c: run_of(c)["config"].update(method="x"), "Unknown method 'x'"),
+    "a list of methods": (lambda c: run_of(c)["config"].update(method=["er"]), "Unknown method"),
     "a task's name": (lambda c: run_of(c)["tasks"][0].update(name="../x"), "name '../x' must be letters"),
     "a task twice": (lambda c: run_of(c)["tasks"].append(run_of(c)["tasks"][0]), "every task once"),
     "a score": (lambda c: run_of(c)["trials"][0].update(score=101.0), "from 0 to 100"),

@@ -93,7 +93,7 @@ def test_a_study_of_several_streams_records_the_tasks_of_all_once_for_every_seed
 @pytest.mark.parametrize(("stream", "steps", "kept"), [("single_arm", 4800, 20), ("heterogeneous", 9800, 10)])
 def test_the_study_of_methods_has_all_of_them_with_equal_steps(stream, steps, kept):
     study, tasks = load_study("methods"), load_stream(stream, "data")
-    groups = [flags for _, flags in study.groups() if flags["stream"] == stream]
+    groups = [flags for _, flags in study.groups if flags["stream"] == stream]
     assert {flags["method"] for flags in groups} == METHODS.keys()
     for flags in groups:
         method, count = build_method(flags["method"], {}), len(tasks.tasks)

@@ -170,6 +170,7 @@ class TrainedStage:
         from holdfast.policies.pilot import Pilot
 
         checkpoint, robot = self._record.checkpoint, self._run.paths.embodiment
+        _ = checkpoint.weights_hash  # refuses weights that are not those that were trained
         action = checkpoint.schema["names"]
         return TrainedPolicy(
             Pilot(checkpoint.folder, action, choose_device("auto")),

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import active_children
@@ -36,6 +36,7 @@ from holdfast.core.names import check_length, check_path
 from holdfast.core.outside import read_json
 from holdfast.core.processes import FORKED, worker_pool
 
+_ORDER, _LOCK = "order.json", ".lock"  # in the folder of the parts
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
 _since: Any = None
@@ -73,9 +74,14 @@ class Work:
         _check_same(begun, notes["order"], self.final)
         return shorter
 
+    def locked(self) -> AbstractContextManager[None]:
+        """Keeps other processes from the folder of the parts, or is refused if one is there."""
+        busy = f"Another process is recording into {self.folder}. Wait for it or stop it."
+        return locked(self.folder / _LOCK, busy)
+
     def begin(self) -> None:
         """Store the order; refuse to continue a recording with another one."""
-        file = self.folder / "order.json"
+        file = self.folder / _ORDER
         if file.exists():
             _check_same(self.order, read_json(file), self.folder)
         else:
@@ -85,6 +91,26 @@ class Work:
         shutil.rmtree(self.folder / BEFORE, ignore_errors=True)
         shutil.rmtree(self.folder / FRAMES, ignore_errors=True)
         (self.folder / FRAMES).mkdir()
+
+    def tidy(self) -> None:
+        """Delete what a killed process left of the finished recording, but no parts of a longer one."""
+        if not self.folder.exists():
+            return
+        with suppress(HoldfastError), self.locked():
+            if (self.folder / _ORDER).exists():
+                _check_same(self.order, read_json(self.folder / _ORDER), self.folder)
+            self.delete()
+
+    def delete(self) -> None:
+        """Delete the folder of the parts, whose lock is held; the lock goes last, so that nobody comes in between."""
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != _LOCK:
+                path.unlink()
+        (self.folder / _LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # another process has come
+            self.folder.rmdir()
 
     @property
     def parts(self) -> list[Path]:
@@ -129,15 +155,17 @@ def record(
     missing = [work for work in works if work.left]
     for work in works:
         if work not in missing:  # other settings are refused before the rest is recorded
-            done = _finish(work)
+            done = _finished(work)
+            work.tidy()
             report(work.order.task, len(done.seeds), len(done.dropped))
     with ExitStack() as locks:
         for work in missing:
-            busy = f"Another process is recording into {work.folder}. Wait for it or stop it."
-            locks.enter_context(locked(work.folder / ".lock", busy))
+            locks.enter_context(work.locked())
             work.begin()
         _run_jobs(missing, processes, report, watch)
-    return [_finish(work) for work in works]
+        for work in missing:
+            work.delete()
+    return [_finished(work) for work in works]
 
 
 def _check_order(order: RecordingOrder) -> None:
@@ -149,10 +177,9 @@ def _check_order(order: RecordingOrder) -> None:
         raise HoldfastError(f"The arena {arena.name!r} has no policy 'expert', so there is nothing to record.")
 
 
-def _finish(work: Work) -> Recording:
+def _finished(work: Work) -> Recording:
     notes = _notes(work.final)
     _check_same(work.order, notes["order"], work.final)
-    shutil.rmtree(work.folder, ignore_errors=True)
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
 
 

@@ -76,7 +76,7 @@ def read_moment(answer: Any, description: SimulatorDescription, task: str) -> Wo
     match answer:
         case {"state": state, "success": bool(success), "milestones": [*milestones], "over": bool(over)}:
             known = description.tasks[task].milestones
-            strange = [name for name in milestones if name not in known]
+            strange = [name for name in milestones if not isinstance(name, str) or name not in known]
             if strange or len(set(milestones)) < len(milestones):
                 raise HoldfastError(f"it reports milestones {milestones}, its task has {list(known)}")
             names = description.state

@@ -19,7 +19,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.wire import pack, unpack
 
 SMALL = 2**20  # bytes of an answer without images
-_QUESTION = 2**15  # bytes of a question: as much as a pipe takes at once, so that writing never waits
+_QUESTION = 2**15  # bytes of a question
 _WORDS = 1000  # bytes of what it printed last that are shown
 _REST = 64  # times that its output is read once more after its end
 _POLL = 0.5  # seconds after which a silent process is looked at: a child of its own may hold its pipes open
@@ -50,8 +50,9 @@ class WorkerProcess:
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._questions, self._answers, self._errors = (pipe.fileno() for pipe in pipes if pipe)
         self._selector = selectors.DefaultSelector()
-        for stream in (self._answers, self._errors):
+        for stream in (self._questions, self._answers, self._errors):
             os.set_blocking(stream, False)
+        for stream in (self._answers, self._errors):
             self._selector.register(stream, selectors.EVENT_READ)
 
     def ask[T](self, question: str, read: Callable[[Any], T], limit: int = SMALL, **arguments: Any) -> T:
@@ -70,10 +71,12 @@ class WorkerProcess:
         if len(packed) > _QUESTION:
             raise HoldfastError(f"A question to the arena {self._file.name!r} is too long. Shorten its options.")
         try:
+            due = time.monotonic() + self._file.timeout
             with suppress(BrokenPipeError):  # why it is gone is seen below
-                os.write(self._questions, struct.pack("<I", len(packed)) + packed)
-            answer = self._receive(limit)
-            if not isinstance(answer, dict) or answer.get("number") != self._number:
+                self._send(struct.pack("<I", len(packed)) + packed, due)
+            answer = self._receive(limit, due)
+            number = answer.get("number") if isinstance(answer, dict) else None
+            if type(number) is not int or number != self._number:
                 raise HoldfastError("its answer is not one to the question")
             return read(answer.get("answer"))
         except HoldfastError as fault:
@@ -91,8 +94,18 @@ class WorkerProcess:
         """End the process, and what it started."""
         self._end()
 
-    def _receive(self, limit: int) -> Any:
-        due = time.monotonic() + self._file.timeout
+    def _send(self, content: bytes, due: float) -> None:
+        """Write a question. The pipe of a process that reads none is full some time."""
+        self._selector.register(self._questions, selectors.EVENT_WRITE)
+        try:
+            while content:
+                ready = self._ready(due)
+                if self._questions in ready:
+                    content = content[os.write(self._questions, content) :]
+        finally:
+            self._selector.unregister(self._questions)
+
+    def _receive(self, limit: int, due: float) -> Any:
         (size,) = struct.unpack("<I", self._read(4, due))
         if size > limit:
             raise HoldfastError(f"it announces an answer of {size:,} bytes, at most {limit:,} are allowed")
@@ -101,12 +114,7 @@ class WorkerProcess:
     def _read(self, size: int, due: float) -> bytes:
         content = bytearray()
         while len(content) < size:
-            left = due - time.monotonic()
-            if left <= 0:
-                raise HoldfastError(f"it did not answer in {self._file.timeout:g} s")
-            ready = [key.fd for key, _ in self._selector.select(min(left, _POLL))]
-            if self._errors in ready:
-                self._listen()
+            ready = self._ready(due)
             if self._answers in ready:
                 found = os.read(self._answers, size - len(content))
                 if not found:
@@ -115,6 +123,16 @@ class WorkerProcess:
             elif not ready and self._process.poll() is not None:
                 raise HoldfastError(self._ending())
         return bytes(content)
+
+    def _ready(self, due: float) -> list[int]:
+        """Wait a little for a pipe that can be used; what the process prints is read on the way."""
+        left = due - time.monotonic()
+        if left <= 0:
+            raise HoldfastError(f"it did not answer in {self._file.timeout:g} s")
+        ready = [key.fd for key, _ in self._selector.select(min(left, _POLL))]
+        if self._errors in ready:
+            self._listen()
+        return ready
 
     def _listen(self) -> None:
         """Read what it prints, and keep the end."""

@@ -36,7 +36,7 @@ def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
 
 def refuse_own_code(study: Study, name: str) -> None:
     """Refuse to load a file that a folder names: the folder may come from anywhere, and loading runs the file."""
-    for _, flags in study.groups():
+    for _, flags in study.groups:
         for value in map(str, flags.values()):
             if is_own(value):
                 raise HoldfastError(

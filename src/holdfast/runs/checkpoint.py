@@ -82,7 +82,14 @@ class Checkpoint:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """Frame rate, names of dimensions and cameras that all datasets of the run have in common."""
-        return self._read("schema.json")
+        schema = self._read("schema.json")
+        names = schema.get("names")
+        for key, found in (("names", names), ("state_names", schema.get("state_names", names))):
+            if not isinstance(found, list) or not found or not all(isinstance(name, str) for name in found):
+                raise HoldfastError(f"{self.folder / 'schema.json'}: {key} must be a list of text, got {found!r:.80}.")
+        if not isinstance(schema.get("fps"), int | float):
+            raise HoldfastError(f"{self.folder / 'schema.json'}: fps must be a number, got {schema.get('fps')!r:.80}.")
+        return schema
 
     @cached_property
     def datasets(self) -> dict[str, Any]:

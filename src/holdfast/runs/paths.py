@@ -21,6 +21,7 @@ report/             index.html, metrics.json, figures/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from holdfast.core.checked_folder import check_no_link
 from holdfast.core.records import Stage
 from holdfast.runs.checkpoint import Checkpoint
 
+_STAGE = re.compile(r"[0-9]{2,9}-.+", re.DOTALL)  # other folders are copies and notes of the user's
 _VIDEOS, _ROLLOUTS, _VIDEO, _ROLLOUT = "videos", "rollouts", "video.mp4", "rollout.json"
 
 
@@ -168,7 +170,8 @@ class RunPaths:
 
     def stages(self) -> list[StagePaths]:
         """The stages started so far, in order."""
-        return [StagePaths(folder) for folder in sorted((self.root / "stages").glob("[0-9]*-*"))]
+        folders = [path for path in (self.root / "stages").glob("*") if _STAGE.fullmatch(path.name)]
+        return sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))
 
     @property
     def videos(self) -> Path:
@@ -188,7 +191,7 @@ class RunPaths:
         """A new folder for an attempt; two processes that call this at once get different ones."""
         check_no_link(self.rollouts, self.root)
         self.rollouts.mkdir(exist_ok=True)
-        number = max((int(path.name) for path in self.rollouts.iterdir() if path.name.isdigit()), default=0)
+        number = max((int(path.name) for path in self.rollouts.iterdir() if path.name.isdecimal()), default=0)
         while True:
             number += 1
             try:

@@ -12,7 +12,7 @@ from holdfast.core.records import Matrix, Task
 from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.own_files import arrangement_of
-from holdfast.runs.paths import RunPaths
+from holdfast.runs.paths import RunPaths, StagePaths
 from holdfast.runs.settings import read_settings, read_task
 
 
@@ -91,12 +91,12 @@ def read_run(path: Path) -> Run:
         listed = tuple(read_task(table) for table in settings.tasks)
     except HoldfastError as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
     arrangement = arrangement_of(paths, method)
     visits = tuple(task.name for task in listed)
     tasks = tuple({task.name: task for task in listed}.values())
-    stages = tuple(_stages(paths, arrangement, visits))
+    stages = tuple(_finished(paths, arrangement, visits))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
     planned = {"stream": len(visits), "together": 1, "alone": len(tasks)}[arrangement]
@@ -117,8 +117,16 @@ def read_baseline(path: Path) -> Run:
     return run
 
 
-def _stages(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
+def planned_stages(paths: RunPaths, arrangement: Arrangement, visits: tuple[str, ...]) -> Iterator[StagePaths]:
+    """The stages started so far that belong to the run: a copy beside them has another number or name."""
+    names = {"stream": visits, "together": None, "alone": tuple(dict.fromkeys(visits))}[arrangement]
     for stage in paths.stages():
+        if stage.number == 1 if names is None else (stage.number, stage.name) in enumerate(names, 1):
+            yield stage
+
+
+def _finished(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
+    for stage in planned_stages(paths, arrangement, names):
         seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]
         if stage.checkpoint.exists:
             yield FinishedStage(stage.number, stage.name, stage.checkpoint, tuple(dict.fromkeys(seen)))

@@ -25,6 +25,7 @@ from holdfast.core.records import Trial, TrialProtocol
 VERSION = 1
 _LONGEST = 10_000  # characters of a text
 _LARGEST = 2**63 - 1  # number in SQLite
+_LATEST = 9e9  # in Unix time; pandas knows no times after 2262
 _ENDLESS = 1e6  # seconds, as for the clock of the scoring page
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
@@ -231,6 +232,8 @@ def _checked(values: dict[str, Any]) -> Trial:
         raise HoldfastError(
             f"A trial cannot be used: its seconds and times must be below {_ENDLESS:,.0f}, got {longest:g}."
         )
+    if trial.when >= _LATEST:
+        raise HoldfastError(f"A trial cannot be used: its time must be before the year 2255, got {trial.when:g}.")
     return trial
 
 

@@ -17,7 +17,7 @@ from holdfast.core.records import Matrix, Task, Trial
 from holdfast.methods.method import Arrangement
 from holdfast.norm.range_check import DimensionRange
 from holdfast.report.gather import RunResults, StageLog, read_results
-from holdfast.runs.paths import RunPaths
+from holdfast.runs.run import read_run
 from holdfast.runs.sources import by_source, matrix_of
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.study import Study, study_from_json
@@ -106,8 +106,7 @@ def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:
 def _of_run(results: Sequence[RunResults]) -> RunEvidence:
     """The evidence of a run, with the trials of all its sources."""
     run = results[0]
-    finished = {stage.number: stage.checkpoint for stage in RunPaths(run.path).stages() if stage.checkpoint.exists}
-    weights = {number: checkpoint.recorded_weights_hash for number, checkpoint in finished.items()}
+    weights = {stage.number: stage.checkpoint.recorded_weights_hash for stage in read_run(run.path).stages}
     cells = sorted(run.heldout.cells.items()) if run.heldout else []
     return RunEvidence(
         config=without_folders(run.config),

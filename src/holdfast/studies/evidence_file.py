@@ -101,7 +101,7 @@ def _check_run(planned: StudyRun, run: RunEvidence) -> None:
         check_name(name, "task")
     _require(bool(names) and len(set(names)) == len(names), f"it must list every task once, got {list(names)}.")
     method, seed = run.config.get("method"), run.config.get("seed")
-    if method in METHODS:
+    if isinstance(method, str) and method in METHODS:
         own, got = METHODS[method].arrangement, run.arrangement
         _require(got == own, f"its stages are arranged as {got!r}, those of {method} as {own!r}.")
     elif not is_own(str(method)):

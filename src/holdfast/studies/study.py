@@ -39,6 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -51,10 +52,9 @@ from holdfast.core.names import LONGEST_FILE, check_length, check_name, without_
 from holdfast.evaluate.cells import CELLS
 from holdfast.train.config_flags import flag_text
 
-# A flag of `holdfast train` whose value needs no name in a label.
-_PLAIN = ("stream", "method")
+_PLAIN = ("stream", "method")  # flags of `holdfast train` whose value needs no name in a label
 _OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
-_MOST_RUNS = 1000
+_MOST_RUNS, _MOST_CLAIMS = 1000, 100
 
 METRICS = ("average_score", "bwt", "fwt")
 
@@ -166,11 +166,13 @@ class Study:
             for flag in flags:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
+        _require(len(self.claims) <= _MOST_CLAIMS, "claim", f"{len(self.claims):,}", f"at most {_MOST_CLAIMS}")
         for number, claim in enumerate(self.claims, 1):
             better = self.pick(claim.better, f"claim {number}: 'better'")
             if claim.worse is not None and self.pick(claim.worse, f"claim {number}: 'worse'") == better:
                 raise HoldfastError(f"claim {number}: 'better' and 'worse' pick the same group of runs: {better}.")
 
+    @cached_property
     def groups(self) -> tuple[tuple[str, Flags], ...]:
         """Label and flags of every group of runs that differ only in their seed."""
         combinations: list[Flags] = []
@@ -184,16 +186,15 @@ class Study:
 
     def runs(self) -> tuple[StudyRun, ...]:
         """All runs, each once, those of the first seed first."""
-        return tuple(StudyRun(label, flags, seed) for seed in self.seeds for label, flags in self.groups())
+        return tuple(StudyRun(label, flags, seed) for seed in self.seeds for label, flags in self.groups)
 
     def pick(self, flags: Flags, where: str = "") -> str:
         """The label of the one group that has these flags; `where` starts the error if there is none, or several."""
-        groups = self.groups()
-        found = [label for label, own in groups if flags.items() <= own.items()]
+        found = [label for label, own in self.groups if flags.items() <= own.items()]
         if len(found) != 1:
             given = ", ".join(f"{name} = {value!r}" for name, value in flags.items()) or "no flags"
             many = f"several groups of runs: {', '.join(found)}. Name more flags"
-            none = f"no group of runs. There are: {', '.join(label for label, _ in groups)}"
+            none = f"no group of runs. There are: {', '.join(label for label, _ in self.groups)}"
             raise HoldfastError(f"{where} ({given}) picks {many if found else none}.")
         return found[0]
 

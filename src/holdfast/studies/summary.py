@@ -21,7 +21,7 @@ type Plain = dict[str, Any]
 
 def summary(results: StudyResults) -> Plain:
     """All numbers of a study; the same for the same trials, in whatever order they were read."""
-    order = [label for label, _ in results.study.groups()]
+    order = [label for label, _ in results.study.groups]
     groups = tuple(sorted(results.groups, key=lambda group: order.index(group.label)))
     streams = list(dict.fromkeys(first_run(group).names for group in groups))
     measures = Measures(replace(results, groups=groups))
@@ -48,7 +48,7 @@ def _stream(names: tuple[str, ...], groups: Sequence[RunGroup]) -> Plain:
 
 def _group(study: Study, group: RunGroup, streams: Sequence[tuple[str, ...]], measures: Measures) -> Plain:
     run = first_run(group)
-    varied = varied_flags([flags for _, flags in study.groups()])
+    varied = varied_flags([flags for _, flags in study.groups])
     return {
         "label": group.label,
         "settings": {key: group.flags[key] for key in varied if key in group.flags},

@@ -27,11 +27,12 @@ def _groups(summary: dict[str, Any]) -> Table:
         kept = "" if episodes is None else str(episodes), f"{size / 1e6:.1f}" if size else ""
         table.add_row(Text(group["label"]), *figures, *kept, str(len(group["seeds"])), f"{group['trials']:,}")
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
-    table.caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
-    table.caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
+    caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
+    caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
     if summary["other_sources"]:
         others = (f"{count:,} of {source}" for source, count in summary["other_sources"].items())
-        table.caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
+        caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
+    table.caption = Text(caption)  # sources may hold what rich takes for markup
     return table
 
 

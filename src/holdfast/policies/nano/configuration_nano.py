@@ -9,12 +9,11 @@ from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.core.errors import HoldfastError
 from holdfast.policies import task_lora
+from holdfast.policies.bounds import check_size
 from holdfast.policies.task_lora import TaskLora
 
 STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
 GROUPS = 4  # of the group normalization; they divide the width / 4 channels of the stem
-# Smallest and largest values. The largest are far above any useful network: a config may come from anywhere, and what
-# it asks for at every observation (image tokens, steps, draws) is not in the weights, with which its size is compared.
 SIZES = {
     "chunk_size": (1, 1024),
     "n_action_steps": (1, 1024),
@@ -28,13 +27,6 @@ SIZES = {
     "max_tokens": (1, 1024),
     "vocabulary": (2, 2**20),  # padding and at least one word
 }
-
-
-def check_size(name: str, value: int) -> None:
-    """Refuse a size that is out of bounds."""
-    lowest, highest = SIZES[name]
-    if not lowest <= value <= highest:
-        raise HoldfastError(f"nano's {name} must be {lowest} to {highest}, got {value}.")
 
 
 @PreTrainedConfig.register_subclass("nano")
@@ -101,7 +93,7 @@ class NanoConfig(PreTrainedConfig):
         if self.n_obs_steps != 1:
             raise HoldfastError(f"nano reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
         for name in SIZES:
-            check_size(name, getattr(self, name))
+            check_size("nano", SIZES, name, getattr(self, name))
         if self.n_action_steps > self.chunk_size:
             raise HoldfastError(
                 f"n_action_steps={self.n_action_steps} exceeds chunk_size={self.chunk_size}: "

@@ -11,7 +11,8 @@ from lerobot.processor import ObservationProcessorStep, ProcessorStepRegistry
 from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TOKENS, OBS_STATE
 from torch import Tensor
 
-from holdfast.policies.nano.configuration_nano import NanoConfig, check_size
+from holdfast.policies.bounds import check_size
+from holdfast.policies.nano.configuration_nano import SIZES, NanoConfig
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
 from holdfast.policies.task_router import router
 
@@ -46,8 +47,8 @@ class NanoTokenizerProcessorStep(ObservationProcessorStep):
     max_tokens: int = 24
 
     def __post_init__(self) -> None:
-        check_size("vocabulary", self.vocabulary)
-        check_size("max_tokens", self.max_tokens)
+        check_size("nano", SIZES, "vocabulary", self.vocabulary)
+        check_size("nano", SIZES, "max_tokens", self.max_tokens)
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
         """Add the tokens [B, max_tokens] (int64) and their mask (bool, true for words) to the observation."""

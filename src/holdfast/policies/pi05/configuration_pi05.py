@@ -1,5 +1,6 @@
 """Configuration of `pi05_fast`, and the checks before it is built."""
 
+import math
 from dataclasses import dataclass, field
 
 from lerobot.configs import FeatureType, NormalizationMode, PolicyFeature, PreTrainedConfig
@@ -9,10 +10,35 @@ from lerobot.utils.constants import ACTION, OBS_STATE
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.policies import task_lora
+from holdfast.policies.bounds import check_size
 from holdfast.policies.task_lora import TaskLora
 
 PALIGEMMA = "google/paligemma-3b-pt-224"
 RECOMPUTE = ("auto", "never", "always")
+SIZES = {
+    "chunk_size": (1, 1024),
+    "n_action_steps": (1, 1024),
+    "num_inference_steps": (1, 1000),
+    "tokenizer_max_length": (1, 2048),
+    "prompt_bucket": (1, 2048),
+    "lora_rank": (0, 4096),
+    "max_state_dim": (1, 1024),
+    "max_action_dim": (1, 1024),
+    "width": (1, 2**15),
+    "mlp_dim": (1, 2**17),
+    "depth": (1, 256),
+    "heads": (1, 256),
+    "head_dim": (2, 1024),
+    "vocabulary": (2, 2**20),
+    "expert_width": (2, 2**15),
+    "expert_mlp_dim": (1, 2**17),
+    "vision_width": (1, 2**15),
+    "vision_mlp_dim": (1, 2**17),
+    "vision_layers": (1, 256),
+    "vision_heads": (1, 256),
+    "patch_size": (1, 256),
+}
+_LARGEST_IMAGE = 1024  # pixels of a side
 
 
 @PreTrainedConfig.register_subclass("pi05_fast")
@@ -97,18 +123,24 @@ class Pi05FastConfig(PreTrainedConfig):
         task_lora.check(self.task_loras)
         if self.n_obs_steps != 1:
             raise HoldfastError(f"pi05_fast reads one observation at a time, got n_obs_steps={self.n_obs_steps}.")
-        if not 1 <= self.n_action_steps <= self.chunk_size:
+        for name in SIZES:
+            check_size("pi05_fast", SIZES, name, getattr(self, name))
+        if self.n_action_steps > self.chunk_size:
             raise HoldfastError(
                 f"n_action_steps must be from 1 to chunk_size={self.chunk_size}, got {self.n_action_steps}."
             )
-        if self.image_resolution[0] != self.image_resolution[1] or self.image_resolution[0] % self.patch_size:
+        height, width = self.image_resolution
+        if height != width or height % self.patch_size or not 1 <= height <= _LARGEST_IMAGE:
             raise HoldfastError(
-                f"image_resolution must be a square of multiples of {self.patch_size}, got {self.image_resolution}."
+                f"image_resolution must be a square of multiples of {self.patch_size} up to {_LARGEST_IMAGE}, got "
+                f"{self.image_resolution}."
+            )
+        if not 0 < self.min_period < self.max_period < math.inf:
+            raise HoldfastError(
+                f"min_period must be above 0 and below max_period, got {self.min_period} and {self.max_period}."
             )
         if self.recompute not in RECOMPUTE:
             raise unknown("--policy.recompute", self.recompute, RECOMPUTE)
-        if self.lora_rank < 0:
-            raise HoldfastError(f"--policy.lora_rank must be at least 0, got {self.lora_rank}.")
         if self.expert_width % 2 or self.head_dim % 2:
             raise HoldfastError(f"expert_width={self.expert_width} and head_dim={self.head_dim} must be even.")
 

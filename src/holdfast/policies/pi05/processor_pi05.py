@@ -14,8 +14,9 @@ from lerobot.utils.constants import OBS_LANGUAGE_ATTENTION_MASK, OBS_LANGUAGE_TO
 from torch import Tensor
 
 from holdfast.core.errors import HoldfastError
+from holdfast.policies.bounds import check_size
 from holdfast.policies.device import send
-from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, Pi05FastConfig
+from holdfast.policies.pi05.configuration_pi05 import PALIGEMMA, SIZES, Pi05FastConfig
 from holdfast.policies.pipelines import Features, Pipelines, build_pipelines, instructions, with_language
 from holdfast.policies.task_router import router
 
@@ -70,6 +71,8 @@ class Pi05PromptProcessorStep(ProcessorStep):
     _known: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_size("pi05_fast", SIZES, "tokenizer_max_length", self.max_length)
+        check_size("pi05_fast", SIZES, "prompt_bucket", self.bucket)
         load_tokenizer(self.tokenizer_name)
 
     def __call__(self, transition: EnvTransition) -> EnvTransition:
