@@ -60,7 +60,7 @@ def test_a_source_says_which_file_is_broken(toy):
     ("old", "new", "says"),
     [
         (b"av01", b"\0\0\0\0", "no decoder"),
-        (b"av01", b"mp4a", "holds no pictures"),
+        (b"trak", b"free", "holds no pictures"),
         (b"VideoHandler", b"\xff" * 12, "not UTF-8"),
     ],
 )
