@@ -94,6 +94,22 @@ def test_a_start_survives_any_row(tmp_path, open_runs, capsys, row):
     assert count(folder) == before + 2, "the row is still there"
 
 
+def test_a_row_with_the_largest_number_hides_no_later_ones(tmp_path, open_runs, capsys):
+    """After it SQLite gives random numbers: events would be acknowledged and not be seen."""
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS)
+    attempt = open_runs(folder).next("Ada", "video")
+    with sqlite3.connect(folder / "scoring.sqlite") as file:
+        row = (2**63 - 1, uuid.uuid4().hex, attempt.ticket, "Ada", "note", '"x"', 1.8e9)
+        file.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    before = count(folder)
+    for reached in ("reached", "lifted"):
+        tell(open_runs(folder), "Ada", attempt, "milestone", {"name": reached, "on": True})
+    tell(open_runs(folder), "Ada", attempt, "submit")
+    assert f"row {2**63 - 1} is set aside" in capsys.readouterr().err
+    assert [trial.score for trial in trials(folder)] == [50.0]
+    assert count(folder) == before + 3
+
+
 def test_two_requests_cannot_end_scoring_for_ever(tmp_path, open_runs, capsys):
     """As an older version stored them: a note with half of an emoji, and the sheet with that note."""
     folder = make_run(tmp_path / "er", 1, tasks=TASKS)

@@ -1,7 +1,12 @@
+import shutil
+
+import av
 import pytest
 import torch
 
+from holdfast.core.errors import HoldfastError
 from holdfast.data.lerobot import video
+from holdfast.data.lerobot.open_video import open_video
 from holdfast.data.lerobot.source import IMAGES, open_source
 
 
@@ -49,3 +54,32 @@ def test_a_source_says_which_file_is_broken(toy):
     file.write_bytes(file.read_bytes()[:200])
     with pytest.raises(Exception, match=r"file-000.mp4 cannot be decoded"):
         source.images(source.cameras[0], source.frames_of([0]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (b"av01", b"\0\0\0\0", "no decoder"),
+        (b"trak", b"free", "holds no pictures"),
+        (b"VideoHandler", b"\xff" * 12, "not UTF-8"),
+    ],
+)
+def test_a_damaged_header_is_one_line(path, tmp_path, old, new, says):
+    assert old in path.read_bytes()
+    (tmp_path / "damaged.mp4").write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(HoldfastError, match=says), open_video(tmp_path / "damaged.mp4"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ffconcat version 1.0\nfile secret.mp4\n",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nsecret.mp4\n#EXT-X-ENDLIST\n",
+    ],
+)
+def test_a_list_of_other_files_is_no_video(path, tmp_path, text):
+    shutil.copy(path, tmp_path / "secret.mp4")
+    (tmp_path / "video.mp4").write_text(text)
+    with pytest.raises(av.FFmpegError), open_video(tmp_path / "video.mp4"):
+        pass

@@ -163,10 +163,10 @@ def test_the_first_trials_of_each_cell_are_filmed(run, ran):
     ]
 
 
-@pytest.mark.parametrize("linked", ["videos", "videos/02-push_box"])
+@pytest.mark.parametrize("linked", ["videos", "videos/02-push_box", "videos/02-push_box/twin"])
 def test_a_folder_of_videos_that_leads_elsewhere_is_refused_before_any_trial(run, ran, tmp_path, capsys, linked):
     (tmp_path / "elsewhere").mkdir()
-    (run / linked).parent.mkdir(exist_ok=True)
+    (run / linked).parent.mkdir(parents=True, exist_ok=True)
     (run / linked).symlink_to(tmp_path / "elsewhere")
     assert evaluate(run, "--trials", 1, "--videos", 1) == 2
     assert f"{linked} is a link" in capsys.readouterr().err

@@ -3,10 +3,12 @@
 import ast
 import json
 import shutil
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import numpy as np
 import pytest
+from lerobot.configs import PreTrainedConfig
 from lerobot.processor import ProcessorStepRegistry, VanillaObservationProcessorStep
 
 from holdfast import catalog
@@ -15,6 +17,7 @@ from holdfast.core.observation import Question
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies import adapter as adapters
 from holdfast.policies.config import SHIPPED
+from holdfast.policies.config_bounds import check_numbers
 from holdfast.policies.pilot import Pilot
 from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, load_pipelines, read_pipeline
 
@@ -162,6 +165,14 @@ def test_code_of_a_model_that_a_config_names_is_not_even_offered(folder, reposit
         ({"input_features": None}, "needs at least one camera"),
         ({"type": "act"}, "cannot be configured"),
         ({"input_features": {"x": {"type": "VISUAL", "shape": [3, 9999, 9999]}}}, "camera 'x' is 9999 x 9999 pixels"),
+        ({"input_features": {"x": {"type": "VISUAL", "shape": [1, 3, 9999, 9999]}}}, "camera 'x' must be channels"),
+        ({"input_features": {"x": {"type": "VISUAL", "shape": [9, 32, 32]}}}, "camera 'x' must be channels"),
+        ({"input_features": {"x": {"type": "VISUAL"}}}, "camera 'x' must be channels .*, got none"),
+        ({"type": "act", "chunk_size": 10_000_000}, "sets chunk_size to 10000000; it must be from 1 to 1,024"),
+        ({"type": "pi05", "num_inference_steps": 0}, "sets num_inference_steps to 0"),
+        ({"type": "pi0", "tokenizer_max_length": 10**9}, "sets tokenizer_max_length to 1000000000"),
+        ({"type": "diffusion", "down_dims": [512, 2**15]}, "sets down_dims to 32768"),
+        ({"type": "fastwam", "video_scheduler": {"num_train_timesteps": -1}}, "sets num_train_timesteps to -1"),
     ],
 )
 def test_a_config_that_does_not_belong_to_a_policy_is_one_line(folder, changes, says):
@@ -169,6 +180,23 @@ def test_a_config_that_does_not_belong_to_a_policy_is_one_line(folder, changes, 
     with pytest.raises(HoldfastError, match=says) as caught:
         adapters.load(folder, NAMES, "cpu")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", sorted(PreTrainedConfig.get_known_choices()))
+def test_the_numbers_of_a_config_as_lerobot_makes_it_are_accepted(kind):
+    made = PreTrainedConfig.get_known_choices()[kind]
+    numbers = {}
+    for item in fields(made):
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        numbers[item.name] = list(default) if isinstance(default, tuple) else default
+    check_numbers({**numbers, "scheduler_decay_steps": 30_000_000}, kind)
+
+
+def test_a_step_that_asks_for_endless_tokens_is_refused(folder):
+    steps = [{"registry_name": "tokenizer_processor", "config": {"max_length": 10**9}}]
+    change(folder / PREPROCESSOR, steps=steps)
+    with pytest.raises(HoldfastError, match="step 1, sets max_length to 1000000000; it must be from 1 to 4,096"):
+        check_folder(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04", b"\xff" * 100])

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.core.append_only import LAST_ROW
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.runs.sources import by_source, choose_source, matrix_of
@@ -241,6 +242,20 @@ def test_a_row_that_is_no_trial_is_named_and_stops_nothing(tmp_path, capsys, cha
         assert file.file.execute("SELECT count(*) FROM trials").fetchone()[0] == 3, "nothing is deleted"
     said = capsys.readouterr().err
     assert said.count(f"{path}: row 2 is set aside") == 1, "once, however often it is read"
+
+
+def test_rows_count_up_whatever_number_another_program_gave_to_one(trials):
+    extend(trials, TRIAL)
+    columns = [row["name"] for row in trials.file.execute("PRAGMA table_info(trials)")]
+    copied = {"id": str(2**63 - 1), "seed": "9"}
+    values = ", ".join(copied.get(name, f'"{name}"') for name in columns)
+    trials.file.execute(f"INSERT INTO trials SELECT {values} FROM trials WHERE id = 1")
+    assert [trials.add(replace(TRIAL, seed=seed)) for seed in (5, 6)] == [2, 3]
+    copied = {"id": str(LAST_ROW - 1), "seed": "10"}
+    values = ", ".join(copied.get(name, f'"{name}"') for name in columns)
+    trials.file.execute(f"INSERT INTO trials SELECT {values} FROM trials WHERE id = 1")
+    with pytest.raises(HoldfastError, match=f"row {LAST_ROW - 1} of trials leaves no numbers for others"):
+        trials.add(replace(TRIAL, seed=7))
 
 
 def test_an_endless_number_in_the_notes_is_no_protocol(trials):

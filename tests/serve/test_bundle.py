@@ -262,10 +262,10 @@ def test_every_missing_key_of_its_description_is_named(bundle, tmp_path):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("fps", value) for value in ("x", None, 0, -1, float("nan"), float("inf"), [30], 10**30)]
+    [("fps", value) for value in ("x", None, 0, -1, float("nan"), float("inf"), [30], 10**12, 10**30)]
     + [("tasks", value) for value in ({}, [1], [{}], [{"name": "x"}], [{"name": "../x", "milestones": []}], None)]
-    + [("names", value) for value in ("abc", [1], None, [], ["a", ""], [" "], ["a\x1b[2J"])]
-    + [("state_names", value) for value in ([], [""])]
+    + [("names", value) for value in ("abc", [1], None, [], ["a", ""], [" "], ["a\x1b[2J"], ["a"], ["a"] * 14)]
+    + [("state_names", value) for value in ([], [""], ["a", "b", "c"], ["a"] * 14)]
     + [
         ("cameras", value)
         for value in ([], {"head": 32}, {"head": [32]}, {"head": [0, 1]}, {"head": [1, 10**6]}, {"": [32, 32]})

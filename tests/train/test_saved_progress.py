@@ -273,7 +273,7 @@ def test_a_shard_that_is_a_pickle_is_not_unpickled(folder, tmp_path):
             place.offset, place.length = 0, len(evil)
 
     rewrite(folder, whole)
-    refused(folder, "cannot be read: .*Delete this folder")
+    refused(folder, r"cannot be read: a shard is damaged \(UnpicklingError\)\. Delete this folder")
     assert not (tmp_path / "ran").exists()
 
 
@@ -296,9 +296,9 @@ def test_metadata_that_are_none_are_named(folder, content):
 def test_a_missing_or_cut_shard_is_named(folder):
     whole = (folder / SHARD).read_bytes()
     (folder / SHARD).write_bytes(whole[: len(whole) // 2])
-    refused(folder, "cannot be read")
+    refused(folder, "cannot be read: .*shard")
     (folder / SHARD).unlink()
-    refused(folder, "cannot be read")
+    refused(folder, "cannot be read: .*shard")
 
 
 def test_what_does_not_fit_the_policy_is_named(folder):

@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from holdfast.console.tickets import TicketKey
 from holdfast.core import outside
-from holdfast.core.append_only import AppendOnlyFile
+from holdfast.core.append_only import LAST_ROW, AppendOnlyFile
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.records import Task, Trial
@@ -88,7 +88,7 @@ _SECRET = (
     "PRAGMA user_version = 2",
 )
 _INSERT = (
-    'INSERT INTO events (key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?) '
+    'INSERT INTO events (id, key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?, ?) '
     "ON CONFLICT DO NOTHING RETURNING id"
 )
 
@@ -198,8 +198,8 @@ class Sheets(AppendOnlyFile):
             if not self.file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'secret'").fetchone():
                 for statement in _SECRET:
                     self.file.execute(statement)
-                (last,) = self.file.execute("SELECT max(id) FROM events").fetchone()
-                self.file.execute("INSERT INTO secret VALUES (?)", (str(TicketKey.new(last or 0)),))
+                last = self.next_row("events") - 1
+                self.file.execute("INSERT INTO secret VALUES (?)", (str(TicketKey.new(last)),))
             (stored,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
         key = TicketKey.parse(stored)
         if key is None:
@@ -211,6 +211,9 @@ class Sheets(AppendOnlyFile):
         with self.explained():
             rows = self.file.execute("SELECT * FROM events WHERE id > ? ORDER BY id", (self._seen,)).fetchall()
         for row in rows:
+            if row["id"] >= LAST_ROW:
+                self.set_aside(row["id"], "Its number is not one of ours.")
+                break
             self._seen = row["id"]
             try:
                 event = _read(row)
@@ -238,7 +241,8 @@ class Sheets(AppendOnlyFile):
         """Write an event inside `writing`; one with a known key was sent twice and is not written again."""
         event = _checked({"key": key, "ticket": ticket, "operator": operator, "kind": kind, "value": to_json(value),
                           "when": self._clock()})  # fmt: skip
-        row = (event.key, event.ticket, event.operator, event.kind, as_stored(event.value), event.when)
+        number = self.next_row("events")
+        row = (number, event.key, event.ticket, event.operator, event.kind, as_stored(event.value), event.when)
         self.file.execute(_INSERT, row).fetchall()
 
     def stored(self, key: str) -> tuple[Any, ...] | None:

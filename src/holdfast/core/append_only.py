@@ -24,6 +24,7 @@ from holdfast.core.locks import file_lock
 _PATIENCE = 60.0  # seconds to wait for another writer
 _SMALLEST = 512  # bytes of a database; SQLite takes less for an empty one
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+LAST_ROW = 2**62  # rows count up from 1; SQLite gives random numbers after one with the largest number of all
 
 
 class AppendOnlyFile:
@@ -90,6 +91,14 @@ class AppendOnlyFile:
                 f"{self._path} cannot be used: {error}. Check that its folder exists and is writable and that the "
                 "disk is not full."
             ) from error
+
+    def next_row(self, table: str) -> int:
+        """The number of the next row of a table, inside `writing`; rows beyond `LAST_ROW` are not ours."""
+        query = f"SELECT coalesce(max(id), 0) + 1 FROM {table} WHERE id BETWEEN 1 AND {LAST_ROW - 1}"
+        number = int(self.file.execute(query).fetchone()[0])
+        if number >= LAST_ROW:
+            raise self._damaged(f"row {number - 1} of {table} leaves no numbers for others")
+        return number
 
     def set_aside(self, number: int, why: object) -> None:
         """Say, once, that a row is not used. It stays in the file."""

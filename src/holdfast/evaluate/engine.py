@@ -75,7 +75,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     cells: list[Cell] = []
     for stage in stages if choice.trials else ():
         if choice.videos:
-            check_no_link(run.paths.videos / stage.folder, run.path)
+            check_no_link(run.paths.videos / stage.folder / arena.name, run.path)
         for task in wanted:
             if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
                 continue

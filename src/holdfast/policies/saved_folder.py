@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import near_path
-from holdfast.data.lerobot.header import check_picture
+from holdfast.policies.config_bounds import check_cameras, check_numbers
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
@@ -99,11 +99,8 @@ def read_config(file: Path) -> dict[str, Any]:
             "adapter into its policy first."
         )
     _check_code(content["type"], content, str(file))
-    features = content.get("input_features")
-    for name, feature in features.items() if isinstance(features, dict) else ():
-        match feature:
-            case {"type": "VISUAL", "shape": [_, int() as height, int() as width]}:
-                check_picture(height, width, f"{file}: camera {name!r}")
+    check_numbers(content, str(file))
+    check_cameras(content, str(file))
     return content
 
 
@@ -215,6 +212,7 @@ def _check_step(step: Any, where: str) -> None:
             "of installed LeRobot plugins are loaded."
         )
     _check_code(name, step.get("config", {}), where)
+    check_numbers(step.get("config", {}), where)
     tokenizer = step.get("config", {}).get("tokenizer_name")
     if isinstance(tokenizer, str) and os.path.isdir(tokenizer):
         _check_no_code(Path(tokenizer))

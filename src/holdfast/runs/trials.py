@@ -49,8 +49,8 @@ CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'tria
 CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END;
 """
 _INSERT = (
-    f"INSERT INTO trials ({', '.join(f'"{name}"' for name in _COLUMNS)}, supersedes) "
-    f"VALUES ({', '.join('?' * (len(_COLUMNS) + 1))}) ON CONFLICT DO NOTHING RETURNING id"
+    f"INSERT INTO trials (id, {', '.join(f'"{name}"' for name in _COLUMNS)}, supersedes) "
+    f"VALUES ({', '.join('?' * (len(_COLUMNS) + 2))}) ON CONFLICT DO NOTHING RETURNING id"
 )
 _SAME_SEED = (
     "SELECT id FROM trials "
@@ -116,7 +116,7 @@ class Trials(AppendOnlyFile):
             return int(same[0])
         values = [_stored(name, value) for name, value in trial_to_row(trial).items()]
         values[_COLUMNS.index("when")] = trial.when or time.time()
-        written = self.file.execute(_INSERT, [*values, supersedes]).fetchall()
+        written = self.file.execute(_INSERT, [self.next_row("trials"), *values, supersedes]).fetchall()
         if written:
             return int(written[0][0])
         if supersedes is not None:

@@ -27,7 +27,7 @@ from holdfast.core.names import check_path
 from holdfast.core.records import Task
 from holdfast.data.lerobot.folder import camera_name
 from holdfast.embodiments.embodiment import Embodiment
-from holdfast.norm.strategies import Normalization
+from holdfast.norm.strategies import ACTION, STATE, Normalization
 from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, read_pipeline
 from holdfast.runs.checkpoint import NORMALIZATION, POLICY, WEIGHTS, Checkpoint
 from holdfast.runs.embodiment import find_embodiment
@@ -39,6 +39,7 @@ ABOUT = "bundle.json"
 IDLE = "hold at the measured pose"
 _KINDS = (".json", ".safetensors", ".md", ".txt")
 _LARGEST_SIDE = 2**13
+_FASTEST = 10_000  # frames a second
 _ONLY = f"files of the kinds {', '.join(_KINDS)} only, as loading them runs no code"
 
 
@@ -85,11 +86,14 @@ class Description:
         for what, names in (("names", self.names), ("state_names", self.state_names), ("tasks", self.tasks)):
             if names is not None and not names:
                 raise HoldfastError(f"{what} must list at least one.")
+        for what, names in (("names", self.names), ("state_names", self.state_names or ())):
+            if len(set(names)) < len(names):
+                raise HoldfastError(f"{what} must be different, got {str(names)[:80]}.")
         for name in (*self.names, *(self.state_names or ()), *self.cameras):
             if not name.strip() or not name.isprintable():
                 raise HoldfastError(f"{name!r} must be the name of a dimension or camera, like 'left_joint_1'.")
-        if not self.fps > 0:
-            raise HoldfastError(f"fps must be above 0, got {self.fps}.")
+        if not 0 < self.fps <= _FASTEST:
+            raise HoldfastError(f"fps must be above 0 and at most {_FASTEST:,}, got {self.fps:g}.")
         for name, size in self.cameras.items():
             if not all(0 < side <= _LARGEST_SIDE for side in size):
                 raise HoldfastError(f"camera {name!r} must be 1 to {_LARGEST_SIDE} pixels high and wide, got {size}.")
@@ -149,11 +153,13 @@ def load(folder: Path) -> Bundle:
     tasks = {task.name: task for task in map(read_task, about.tasks)}
     if len(tasks) < len(about.tasks):
         raise HoldfastError(f"{folder / ABOUT} lists a task twice; it has {', '.join(tasks)}.")
+    normalization = Checkpoint(folder).normalization
+    _check_dimensions(about, normalization, folder / ABOUT)
     return Bundle(
         path=folder,
         hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
         weights=checkpoint.file_hash(folder / WEIGHTS),
-        normalization=Checkpoint(folder).normalization,
+        normalization=normalization,
         tasks=tasks,
         embodiment=about.embodiment,
         names=about.names,
@@ -162,6 +168,20 @@ def load(folder: Path) -> Bundle:
         fps=about.fps,
         about=content,
     )
+
+
+def _check_dimensions(about: Description, normalization: Normalization, file: Path) -> None:
+    """Refuse names that are more or fewer than the dimensions of the statistics and of the robot."""
+    names = (("names", about.names, ACTION), ("state_names", about.state_names or about.names, STATE))
+    spaces = [space for space in (*normalization.measured.values(), normalization.calibrated) if space]
+    counts = [
+        (what, own, len(space.of(feature).q01), NORMALIZATION) for space in spaces for what, own, feature in names
+    ]
+    if about.embodiment:
+        counts.append(("names", about.names, len(about.embodiment.names), f"embodiment {about.embodiment.name!r}"))
+    for what, own, count, whose in counts:
+        if len(own) != count:
+            raise HoldfastError(f"{file} lists {len(own)} {what}, {whose} has {count} dimensions.")
 
 
 def verify(folder: Path) -> str | None:

@@ -69,8 +69,9 @@ def read_shards(folder: Path, tensors: dict[str, torch.Tensor], group: Any) -> N
             warnings.filterwarnings("ignore", "torch.distributed is disabled")  # expected in a single process
             checkpoint.load(tensors, storage_reader=reader, process_group=group)
     except CheckpointException as error:
-        reasons = [str(failure).strip().split("\n")[0] for failure, _ in error.failures.values()]
+        # torch's own words may be empty, or advise to load the file with code in it.
+        kinds = sorted({type(failure).__name__ for failure, _ in error.failures.values()})
         raise HoldfastError(
-            f"The progress in {folder} cannot be read: {reasons[0] if reasons else error}. Delete this folder to go "
-            "back to the one saved before."
+            f"The progress in {folder} cannot be read: a shard is damaged ({', '.join(kinds)}). Delete this folder to "
+            "go back to the one saved before."
         ) from None
