@@ -2,7 +2,6 @@
 
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from toys import TINY
 
 from holdfast import catalog
 from holdfast.cli import main
-from holdfast.evaluate import workers
 from holdfast.recipes import RECIPES
 from holdfast.recipes.recipe import Evaluate
 from holdfast.runs.trials import Trials
@@ -91,7 +89,6 @@ def test_from_recording_to_report(arenas_folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(RECIPES, "metaworld-mini", lambda output, seed: recipe)
     monkeypatch.setattr("holdfast.commands.run.carry_out", carry_out_here)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr(workers, "ProcessPoolExecutor", lambda processes, *_, **start: ThreadPoolExecutor(processes))
     assert main(["run", "metaworld-mini", "--output", str(tmp_path / "mini")]) == 0
     finding = capsys.readouterr().out.rpartition("\nsequential ─")[2]  # printed last
     assert finding.count("Score of each task after each stage") == 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.catalog import load_stream
 from holdfast.recipes.recipe import Evaluate, Recipe, Record
+from holdfast.replay.config import Share
 from holdfast.train.config import TrainConfig
 from holdfast.train.presets import preset
 
@@ -33,10 +34,10 @@ def bimanual(output: Path, seed: int) -> Recipe:
 
 def heterogeneous(output: Path, seed: int) -> Recipe:
     """Single-arm and two-arm tasks alternating, two-arm tasks replayed twice as often."""
-    return _twin("heterogeneous", output, seed, share="group")
+    return _twin("heterogeneous", output, seed, "group")
 
 
-def _twin(stream: str, output: Path, seed: int, **replay: str) -> Recipe:
+def _twin(stream: str, output: Path, seed: int, replayed: Share = "equal") -> Recipe:
     data = output / "data"
     tasks = load_stream(stream, str(data)).names
     steps = {task: count for task, count in TASK_STEPS.items() if task in tasks} | {tasks[0]: FIRST_STEPS}
@@ -52,7 +53,7 @@ def _twin(stream: str, output: Path, seed: int, **replay: str) -> Recipe:
             seed=seed,
             **preset(PRESET),
         )
-        return replace(config, replay=replace(config.replay, **replay))
+        return replace(config, replay=replace(config.replay, share=replayed))
 
     return Recipe(
         name=stream,
