@@ -41,9 +41,10 @@ def worker_pool(
             GPU's display.
         begin: Prepares a worker; called in it.
         values: What `begin` gets.
-        on_gpu: Whether workers compute on a GPU. Then each starts anew, since importing LeRobot looks for a GPU, and no
-            fork can use it after that.
+        on_gpu: Whether workers compute on a GPU. Then each starts anew: a fork may not, once its server has looked for
+            one, as importing LeRobot does.
     """
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # torch then looks without opening the GPU
     context = get_context("spawn") if on_gpu else FORKED
     FORKED.set_forkserver_preload(list(preload))
     return ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(dict(os.environ), begin, values))
