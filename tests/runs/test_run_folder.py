@@ -191,6 +191,7 @@ def test_a_kill_while_writing_leaves_the_old_text(tmp_path, monkeypatch):
     assert path.read_text() == "newer"
 
 
+SCHEMA = {"fps": 30, "names": ["joint"]}
 STATS = Stats((0.0,), (1.0,), (0.5,), (0.3,), (0.0,), (1.0,), 9)
 
 
@@ -200,7 +201,7 @@ def finish(run, stage=STAGE):
     buffer = Buffer(0.2).after_stage(candidates("hang_cup", [5] * 20, 1), "f", "random")
 
     def fill(folder):
-        for name, value in (("normalization", known.to_json()), ("buffer", to_json(buffer)), ("schema", {"fps": 30})):
+        for name, value in (("normalization", known.to_json()), ("buffer", to_json(buffer)), ("schema", SCHEMA)):
             (folder / f"{name}.json").write_text(json.dumps(value))
 
     checkpoint.write(run.stage(stage).checkpoint.folder, fill)
@@ -216,7 +217,7 @@ def test_a_stage_without_a_checkpoint_is_not_finished(run):
 def test_a_finished_stage_gives_back_what_it_ended_with(run):
     known, buffer = finish(run)
     found = run.finished(STAGE)
-    assert (found.normalization, found.buffer, found.schema) == (known, buffer, {"fps": 30})
+    assert (found.normalization, found.buffer, found.schema) == (known, buffer, SCHEMA)
     assert found.folder == run.path / "stages" / "02-hang_cup" / "checkpoint"
     assert found.policy == found.folder / "policy"
 
