@@ -136,6 +136,21 @@ def test_parts_of_a_longer_recording_outlive_the_command_of_the_shorter_one(reco
     assert not longer.folder.exists()
 
 
+def test_a_link_in_place_of_the_parts_is_refused(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis").write_text("text")
+    notes = {"order": asdict(ORDER), "seeds": [500, 501, 502], "dropped": []}
+    (tmp_path / "press_button" / parts.NOTES).parent.mkdir(parents=True)
+    (tmp_path / "press_button" / parts.NOTES).write_text(json.dumps(notes))
+    (tmp_path / ".press_button.recording").symlink_to(tmp_path / "precious")
+    with pytest.raises(HoldfastError, match="is a link; it must be a folder"):
+        record.record([ORDER], tmp_path, 1)
+    (tmp_path / ".press_button.recording").unlink()
+    (tmp_path / "precious").rename(tmp_path / ".press_button.recording")
+    record.record([ORDER], tmp_path, 1)
+    assert (tmp_path / ".press_button.recording" / "thesis").read_text() == "text", "nobody recorded this"
+
+
 def test_an_extended_recording_goes_on_after_the_last_seed_that_was_tried(tmp_path):
     notes = {"order": asdict(replace(ORDER, episodes=2)), "seeds": [500, 503], "dropped": [501, 502]}
     (tmp_path / "begun" / "meta").mkdir(parents=True)

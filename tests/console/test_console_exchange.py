@@ -84,6 +84,7 @@ def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):
         ("stack_bowls,1,5,Ada,reachd,", "line 3, column 'milestones'.*Did you mean 'reached'"),
         ("stack_bowls,1,5,Ada,reached,spilled", "line 3, column 'penalties'"),
         ("stack_bowls,1,5,Ada,reached,green_bowl_knocked=x", "line 3, column 'penalties'"),
+        ("stack_bowls,1,5,Ada,reached,green_bowl_knocked=1; green_bowl_knocked=0", "every name once"),
         ("stack_bowls,1,5,Ada,reached", "line 3: 5 fields for 6 columns"),
         ("stack_bowls,1,nan,Ada,reached,", "line 3, column 'when'"),
         ("stack_bowls,1,-5,Ada,reached,", "line 3: .*when"),

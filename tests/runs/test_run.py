@@ -56,6 +56,17 @@ def test_folders_beside_the_stages_are_not_taken_for_some(path, name):
     assert [stage.number for stage in results.stages] == [1]
 
 
+@pytest.mark.parametrize(("method", "found"), [("joint", ["joint"]), ("own.py:Mine", ["joint", "old", "warmup"])])
+def test_only_a_method_of_the_users_own_names_its_stages(path, method, found):
+    content = yaml.safe_load((path / "run.yaml").read_text())
+    (path / "run.yaml").write_text(yaml.safe_dump(content | {"config": {"method": method}}))
+    (path / "method.json").write_text(json.dumps({"name": method, "sha256": "", "arrangement": "together"}))
+    shutil.rmtree(path / "stages")
+    for number, name in ((1, "joint"), (1, "old"), (2, "warmup")):
+        finish(path, number, name)
+    assert [stage.name for stage in read_run(path).stages] == found
+
+
 def test_policy_is_a_folder_and_the_hash_is_that_of_the_weights(path):
     digest = finish(path, 2, TASKS[1])
     found = read_run(path).stages[1].checkpoint

@@ -30,6 +30,7 @@ from holdfast.arenas.recording_shards import (
     seeds_of,
     write_json,
 )
+from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
@@ -94,12 +95,10 @@ class Work:
 
     def tidy(self) -> None:
         """Delete what a killed process left of the finished recording, but no parts of a longer one."""
-        if not self.folder.exists():
-            return
-        with suppress(HoldfastError), self.locked():
-            if (self.folder / _ORDER).exists():
+        if (self.folder / _ORDER).exists():
+            with suppress(HoldfastError), self.locked():
                 _check_same(self.order, read_json(self.folder / _ORDER), self.folder)
-            self.delete()
+                self.delete()
 
     def delete(self) -> None:
         """Delete the folder of the parts, whose lock is held; the lock goes last, so that nobody comes in between."""
@@ -152,6 +151,8 @@ def record(
     for order in orders:
         _check_order(order)
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
+    for work in works:
+        check_no_link(work.folder, output)
     missing = [work for work in works if work.left]
     for work in works:
         if work not in missing:  # other settings are refused before the rest is recorded

@@ -281,6 +281,8 @@ def _list(text: str) -> list[str]:
 def _counts(kind: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
     def counts(text: str) -> dict[str, Any]:
         pairs = [part.partition("=") for part in _list(text)]
+        if len({name.strip() for name, _, _ in pairs}) < len(pairs):
+            raise ValueError(f"must have every name once, got {text[:80]!r}.")
         return {name.strip(): kind(number.strip()) if equals else kind("1") for name, equals, number in pairs}
 
     return counts

@@ -144,7 +144,7 @@ def read_results(path: Path) -> list[RunResults]:
         trials=(),
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),
-        stages=tuple(map(_stage, planned_stages(run.paths, run.arrangement, run.visits or run.names))),
+        stages=tuple(map(_stage, planned_stages(run.paths, run.method, run.visits or run.names))),
         arrangement=run.arrangement,
     )
     judged = [

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
+from holdfast.methods import METHODS
 from holdfast.methods.method import Arrangement
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.own_files import arrangement_of
@@ -96,7 +97,7 @@ def read_run(path: Path) -> Run:
     arrangement = arrangement_of(paths, method)
     visits = tuple(task.name for task in listed)
     tasks = tuple({task.name: task for task in listed}.values())
-    stages = tuple(_finished(paths, arrangement, visits))
+    stages = tuple(_finished(paths, method, arrangement, visits))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
     planned = {"stream": len(visits), "together": 1, "alone": len(tasks)}[arrangement]
@@ -117,16 +118,22 @@ def read_baseline(path: Path) -> Run:
     return run
 
 
-def planned_stages(paths: RunPaths, arrangement: Arrangement, visits: tuple[str, ...]) -> Iterator[StagePaths]:
-    """The stages started so far that belong to the run: a copy beside them has another number or name."""
-    names = {"stream": visits, "together": None, "alone": tuple(dict.fromkeys(visits))}[arrangement]
-    for stage in paths.stages():
-        if stage.number == 1 if names is None else (stage.number, stage.name) in enumerate(names, 1):
-            yield stage
+def planned_stages(paths: RunPaths, method: str, visits: tuple[str, ...]) -> list[StagePaths]:
+    """The stages started so far that belong to the run: a copy beside them has another number or name.
+
+    A method of the user's own may name its stages as it likes.
+    """
+    if method not in METHODS:
+        return paths.stages()
+    names = {"stream": visits, "together": (method,), "alone": tuple(dict.fromkeys(visits))}
+    expected = set(enumerate(names[METHODS[method].arrangement], 1))
+    return [stage for stage in paths.stages() if (stage.number, stage.name) in expected]
 
 
-def _finished(paths: RunPaths, arrangement: Arrangement, names: tuple[str, ...]) -> Iterator[FinishedStage]:
-    for stage in planned_stages(paths, arrangement, names):
+def _finished(
+    paths: RunPaths, method: str, arrangement: Arrangement, names: tuple[str, ...]
+) -> Iterator[FinishedStage]:
+    for stage in planned_stages(paths, method, names):
         seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]
         if stage.checkpoint.exists:
             yield FinishedStage(stage.number, stage.name, stage.checkpoint, tuple(dict.fromkeys(seen)))
