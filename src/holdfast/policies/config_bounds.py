@@ -28,6 +28,7 @@ _WIDE = ("dim", "dims", "hidden", "model", "size", "width")  # last words of wid
 MOST_STEPS, MOST_TOKENS, WIDEST, LARGEST = 1024, 4096, 2**14, 2**20
 _OF_TRAINING = ("optimizer_", "scheduler_", "online_", "offline_")  # a policy that acts does not use them
 _CHANNELS = 4
+BOUNDED = ("nano", "pi05_fast")  # policies whose configs have bounds of their own
 
 
 def check_numbers(settings: dict[str, Any], where: str) -> None:

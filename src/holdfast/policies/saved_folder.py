@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import near_path
-from holdfast.policies.config_bounds import check_cameras, check_numbers
+from holdfast.policies.config_bounds import BOUNDED, check_cameras, check_numbers
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
@@ -99,7 +99,8 @@ def read_config(file: Path) -> dict[str, Any]:
             "adapter into its policy first."
         )
     _check_code(content["type"], content, str(file))
-    check_numbers(content, str(file))
+    if content["type"] not in BOUNDED:
+        check_numbers(content, str(file))
     check_cameras(content, str(file))
     return content
 
