@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from holdfast import arenas
 from holdfast.twin.cell import CAMERAS
 from holdfast.twin.env import CellEnv
 from holdfast.twin.look import VISITOR
@@ -59,6 +60,11 @@ def test_only_people_see_the_room():
     shown = env.show((48, 64), ("front", VISITOR), QUICK)
     assert set(shown) == {"front", VISITOR}
     assert np.abs(shown["front"].astype(int) - env.observe((48, 64)).images["front"]).mean() > 10
+    twin, plain = arenas.load("twin"), env.observe((240, 320)).images
+    assert np.array_equal(env.picture(), np.hstack([plain["head"], plain["front"]]))
+    assert np.array_equal(twin.film(env), env.portrait())
+    assert not np.array_equal(env.portrait(), env.picture())
+    assert set(twin.show(env, (48, 64))) == set(CAMERAS)
     env.close()
 
 

@@ -76,7 +76,7 @@ class Arena(ABC):
 
     Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
     can record its demonstrations. An arena that overrides `view` has a
-    window; one that overrides `show` draws nicer images for people.
+    window; one that overrides `show` and `film` draws nicer images for people.
     """
 
     name: str  # stored as the source of every trial
@@ -113,6 +113,10 @@ class Arena(ABC):
     def show(self, environment: Environment, size: tuple[int, int]) -> dict[str, np.ndarray]:
         """What all cameras see, for people; an arena may draw nicer images than those that policies observe."""
         return environment.observe(size, self.cameras).images
+
+    def film(self, environment: Environment) -> np.ndarray:
+        """A picture of a video whose drawing may take its time; by default the environment's, which must be quick."""
+        return environment.picture()
 
     def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
         """Open a window on one of this arena's environments; an arena without one refuses."""

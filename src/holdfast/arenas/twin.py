@@ -65,6 +65,10 @@ class Twin(Arena):
         """The cameras in the look for people (`twin/look.py`)."""
         return cast("CellEnv", environment).show(size, self.cameras)
 
+    def film(self, environment: Environment) -> np.ndarray:
+        """The cell from above and as a visitor sees it, in the look for people."""
+        return cast("CellEnv", environment).portrait()
+
     @contextmanager
     def view(self, environment: Environment) -> Iterator[Viewer]:
         """MuJoCo's interactive viewer, on the cell in its look for people."""

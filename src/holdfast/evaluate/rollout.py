@@ -181,7 +181,8 @@ class LocalLane:
         assert self._episode is not None
         assert self._film is not None
         episode = self._episode
-        self._film.add(board(episode.task, {"": episode.environment.picture()}, episode.reached, episode.seconds))
+        picture = self._arena.film(episode.environment)
+        self._film.add(board(episode.task, {"": picture}, episode.reached, episode.seconds))
 
 
 def play[L: Lane](
