@@ -13,7 +13,7 @@ from holdfast.core.observation import Observation
 from holdfast.core.records import Reached
 from holdfast.twin import cell
 from holdfast.twin.look import VISITOR
-from holdfast.twin.portrait import FILM, DressedCopy, Portrait, Quality
+from holdfast.twin.portrait import FILM, TRIAL, DressedCopy, Portrait, Quality
 from holdfast.twin.task import LEVELS, Spread, TwinTask
 from holdfast.twin.tasks import task_class
 from holdfast.twin.world import World
@@ -74,7 +74,7 @@ class CellEnv:
 
     def portrait(self) -> np.ndarray:
         """The cell from above and as a visitor sees it, side by side, drawn for people."""
-        return np.hstack(list(self.show(_PICTURE, ("head", VISITOR)).values()))
+        return np.hstack(list(self.show(_PICTURE, ("head", VISITOR), TRIAL).values()))
 
     def show(self, size: tuple[int, int], cameras: Sequence[str], quality: Quality = FILM) -> dict[str, np.ndarray]:
         """What cameras see, drawn for people (`look.py`); `visitor` is one more camera, which policies do not have."""

@@ -32,6 +32,7 @@ class Quality:
     shadow_pixels: int
 
 
+TRIAL = Quality(1, 512)  # films of trials, of which there are many
 FILM = Quality(3, 512)
 STILL = Quality(16, 1024)
 
