@@ -46,6 +46,14 @@ def test_sizes_that_no_weight_has_are_bounded_too(folder):
         adapters.load(folder, NAMES, "cpu")
 
 
+@pytest.mark.parametrize("sizes", [{"denoise_steps": "10"}, {"betas": ["0.9", "0.95"]}])
+def test_numbers_as_text_are_refused(folder, sizes):
+    """LeRobot's parser would read them after the checks of the file."""
+    enlarge(folder, **sizes)
+    with pytest.raises(HoldfastError, match="which is text; it must be a number"):
+        adapters.load(folder, NAMES, "cpu")
+
+
 def test_a_huge_network_is_refused_when_training_starts_from_it(folder, tmp_path):
     enlarge(folder, width=4096)
     write_numbers(tmp_path / "data", NAMES, NAMES)

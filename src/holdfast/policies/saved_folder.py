@@ -127,13 +127,25 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Any:
     file = find_config(path)
     if file is None:
         raise HoldfastError(f"{path} holds no policy: there is no {CONFIG}.")
-    kind = read_config(file)["type"]
+    content = read_config(file)
+    kind = content["type"]
     known = PreTrainedConfig.get_known_choices()
     if kind not in known:
         raise HoldfastError(f"{file}: {unknown('policy type', kind, sorted(known))}")
     never_offer_code()
     with explained(path, overrides):
-        return PreTrainedConfig.from_pretrained(file.parent, cli_overrides=list(overrides))
+        config = PreTrainedConfig.from_pretrained(file.parent, cli_overrides=list(overrides))
+    for name, value in content.items():
+        if _is_number_as_text(value, getattr(config, name, None)):
+            raise HoldfastError(f"{file} sets {name} to {str(value)[:80]!r}, which is text; it must be a number.")
+    return config
+
+
+def _is_number_as_text(stored: Any, read: Any) -> bool:
+    """Whether LeRobot's parser has made a number of text, which no check of the file has seen."""
+    if isinstance(stored, list) and isinstance(read, list | tuple):
+        return any(map(_is_number_as_text, stored, read))
+    return isinstance(stored, str) and isinstance(read, int | float)
 
 
 def load_pipelines(config: Any, folder: Path) -> tuple[Any, Any]:

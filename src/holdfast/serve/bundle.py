@@ -26,6 +26,7 @@ from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import check_path
 from holdfast.core.records import Task
 from holdfast.data.lerobot.folder import camera_name
+from holdfast.data.lerobot.header import check_picture
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import ACTION, STATE, Normalization
 from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, read_pipeline
@@ -58,6 +59,10 @@ class Bundle:
     cameras: dict[str, tuple[int, int]]  # height and width
     fps: float
     about: dict[str, Any]  # bundle.json
+
+    def __post_init__(self) -> None:
+        for name, (height, width) in self.cameras.items():
+            check_picture(height, width, f"{self.path / ABOUT}: camera {name!r}")
 
 
 @dataclass(frozen=True)
