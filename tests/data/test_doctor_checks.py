@@ -139,7 +139,7 @@ FAULTS = {
     "cut table": (cut_table, None, "error", "unreadable", "files", "truncated or damaged"),
     "odd info": (lambda r: change_info(r, features=3), None, "error", "unreadable", "files", "describes no features"),
     "no video": (remove_camera_file, None, "error", "unreadable", "files", FRONT),
-    "cut video": (cut_video, None, "error", "unreadable", FRONT, "Not a video"),
+    "cut video": (cut_video, None, "error", "unreadable", FRONT, "holds no pictures"),
     "nan": (
         lambda r: change_numbers(r, S, setting([5, 6, 45], 2, np.nan)),
         None, "error", "nan", "episodes 0, 2: state left_joint_3.pos", "values: 3",

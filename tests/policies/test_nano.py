@@ -281,7 +281,7 @@ def test_a_saved_pipeline_has_the_same_bounds(tmp_path, size):
     pipeline = json.loads(file.read_text())
     next(step for step in pipeline["steps"] if step["registry_name"] == "nano_tokenizer")["config"].update(size)
     file.write_text(json.dumps(pipeline))
-    with pytest.raises(HoldfastError, match=f"{next(iter(size))} must be"):
+    with pytest.raises(HoldfastError, match=next(iter(size))):
         load_pipelines(load_config(tmp_path), tmp_path)
 
 

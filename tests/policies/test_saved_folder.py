@@ -51,6 +51,14 @@ def test_the_shipped_policy_is_loaded_and_acts(folder):
     assert act(folder).shape[1] == 14
 
 
+def test_a_pipeline_that_does_not_fit_is_told_in_one_line(folder):
+    steps = json.loads((folder / PREPROCESSOR).read_text())["steps"]
+    rename = {"registry_name": "rename_observations_processor", "config": {"rename_map": {"observation.state": "gone"}}}
+    change(folder / PREPROCESSOR, steps=[rename, *steps])
+    with pytest.raises(HoldfastError, match="cannot answer: KeyError"):
+        act(folder)
+
+
 @pytest.mark.parametrize("name", [PREPROCESSOR, POSTPROCESSOR])
 def test_a_step_that_names_a_class_is_refused_and_runs_nothing(folder, tmp_path, name):
     steps = json.loads((folder / name).read_text())["steps"]
@@ -167,6 +175,9 @@ def test_code_of_a_model_that_a_config_names_is_not_even_offered(folder, reposit
         ({"input_features": {"x": {"type": "VISUAL", "shape": [3, 9999, 9999]}}}, "camera 'x' is 9999 x 9999 pixels"),
         ({"input_features": {"x": {"type": "VISUAL", "shape": [1, 3, 9999, 9999]}}}, "camera 'x' must be channels"),
         ({"input_features": {"x": {"type": "VISUAL", "shape": [9, 32, 32]}}}, "camera 'x' must be channels"),
+        ({"input_features": {"x": {"type": "VISUAL", "shape": [3, -32, -32]}}}, "camera 'x' is -32 x -32 pixels"),
+        ({"input_features": {"x": {"type": "VISUAL", "shape": [3, 0, 32]}}}, "camera 'x' is 32 x 0 pixels"),
+        ({"input_features": {str(n): {"type": "VISUAL", "shape": [3, 1, 1]} for n in range(65)}}, "has 65 cameras"),
         ({"input_features": {"x": {"type": "VISUAL"}}}, "camera 'x' must be channels .*, got none"),
         ({"type": "act", "chunk_size": 10_000_000}, "sets chunk_size to 10000000; it must be from 1 to 1,024"),
         ({"type": "pi05", "num_inference_steps": 0}, "sets num_inference_steps to 0"),

@@ -47,7 +47,17 @@ def test_it_reads_tasks_settings_and_finished_stages(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["2nd-try", "1\u00b2-x", "01-press_button-old", "00-press_button", "99-push_box", "02-press_button", "02-"]
+    "name",
+    [
+        "2nd-try",
+        "1\u00b2-x",
+        "01-press_button-old",
+        "00-press_button",
+        "99-push_box",
+        "02-press_button",
+        "02-",
+        "001-press_button",
+    ],
 )
 def test_folders_beside_the_stages_are_not_taken_for_some(path, name):
     shutil.copytree(path / "stages" / "01-press_button", path / "stages" / name)

@@ -270,7 +270,8 @@ def test_every_missing_key_of_its_description_is_named(bundle, tmp_path):
         ("cameras", value)
         for value in ([], {"head": 32}, {"head": [32]}, {"head": [0, 1]}, {"head": [1, 10**6]}, {"": [32, 32]})
     ]
-    + [("cameras", {"head": [2**13, 2**13]})]  # more pixels than a picture may have
+    # More pixels than a picture may have, or than all may have together.
+    + [("cameras", {"head": [2**13, 2**13]}), ("cameras", {name: [2**12, 2**12] for name in ("head", "front", "top")})]
     + [("embodiment", value) for value in ([], {}, "piper_x_pair")]
     + [("transforms", value) for value in ([], {"preprocessor": "x"}, {"preprocessor": [1]})]
     + [("format", value) for value in (None, "1", 2, True)],

@@ -87,7 +87,7 @@ def rewrite(folder, change):
 
 def refused(folder, says):
     with pytest.raises(HoldfastError, match=says) as caught:
-        trained().load(folder)
+        trained().load(folder, 3)
     assert "\n" not in str(caught.value)
 
 
@@ -98,7 +98,7 @@ def test_shards_are_read_back(folder):
     read_shards(folder, found, None)
     assert all(torch.equal(found[name], value) for name, value in wanted.items())
     fresh = trained(steps=1)
-    fresh.load(folder)
+    fresh.load(folder, 3)
     assert fresh.step == 3
     assert all(torch.equal(value, wanted[name]) for name, value in tensors_of(fresh).items())
 
@@ -309,7 +309,7 @@ def test_what_does_not_fit_the_policy_is_named(folder):
     refused(folder, r"lacks 1 tensors: weight/0\.bias")
     other = TrainingState(Toy(width=5), OptimConfig(lr=0.1, ema=0.9))
     with pytest.raises(HoldfastError, match="tensors"):
-        other.load(folder)
+        other.load(folder, 3)
 
 
 def test_a_folder_without_any_tensors_is_named(tmp_path):
@@ -323,14 +323,20 @@ def test_a_step_that_is_none_is_named(folder, text):
     refused(folder, r"state\.json")
 
 
+def test_a_step_beyond_the_stage_is_named(tmp_path):
+    trained().save(tmp_path)
+    with pytest.raises(HoldfastError, match="at step 3 of 2"):
+        trained().load(tmp_path, 2)
+
+
 def test_what_one_rank_saved_comes_back_and_other_tensors_are_refused(tmp_path):
     state = trained()
     state.save(tmp_path)
     fresh = trained(steps=1)
-    fresh.load(tmp_path)
+    fresh.load(tmp_path, 3)
     assert all(torch.equal(value, tensors_of(state)[name]) for name, value in tensors_of(fresh).items())
     with pytest.raises(HoldfastError, match="has unexpected"):
-        trained(ema=0).load(tmp_path)
+        trained(ema=0).load(tmp_path, 3)
     (tmp_path / "training.safetensors").write_bytes(b"\x80\x04nonsense")
     refused(tmp_path, r"training\.safetensors")
 
@@ -347,11 +353,11 @@ def looked(folder):
 def test_looks_are_read_back(tmp_path):
     wanted = looked(tmp_path / "progress").looks
     fresh = trained(steps=1)
-    fresh.load(tmp_path / "progress")
+    fresh.load(tmp_path / "progress", 3)
     assert (fresh.step, fresh.looks) == (3, wanted)
     trained().save(tmp_path / "progress")
     assert json.loads((tmp_path / "progress" / "state.json").read_text()) == {"step": 3}
-    fresh.load(tmp_path / "progress")
+    fresh.load(tmp_path / "progress", 3)
     assert fresh.looks == []
 
 

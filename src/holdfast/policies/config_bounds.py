@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.data.lerobot.header import check_picture
+from holdfast.data.lerobot.header import check_pictures
 
 _STEPS = frozenset({
     "action_chunk_size", "action_horizon", "action_num_inference_steps", "cem_iterations", "chunk_size",
@@ -51,10 +51,11 @@ def _bounds(name: str) -> tuple[int, int]:
 def check_cameras(config: dict[str, Any], where: str) -> None:
     """Refuse cameras whose pictures have no size, or are huge."""
     features = config.get("input_features")
+    sizes = {}
     for name, feature in features.items() if isinstance(features, dict) else ():
         match feature:
             case {"type": "VISUAL", "shape": [int() as channels, int() as height, int() as width]}:
-                check_picture(height, width, f"{where}: camera {name!r}")
+                sizes[name] = height, width
                 known = 1 <= channels <= _CHANNELS
             case _:
                 known = not isinstance(feature, dict) or feature.get("type") != "VISUAL"
@@ -63,6 +64,7 @@ def check_cameras(config: dict[str, Any], where: str) -> None:
                 f"{where}: the shape of camera {name!r} must be channels (1 to {_CHANNELS}), height and width, got "
                 f"{str(feature['shape'])[:80] if 'shape' in feature else 'none'}."
             )
+    check_pictures(sizes, where)
 
 
 def _named(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:

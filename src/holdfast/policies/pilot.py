@@ -26,6 +26,9 @@ from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
 from holdfast.policies.saved_folder import load_pipelines, policy_folder
 
+# What LeRobot's code raises when a saved policy's files do not fit each other or the robot.
+_UNFIT = (IndexError, KeyError, RuntimeError, TypeError, ValueError)
+
 
 class Pilot:
     """A policy with its pre- and post-processing, on one device."""
@@ -90,12 +93,16 @@ class Pilot:
     @torch.no_grad()
     def answer(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """Actions (steps, dimensions) for each question, absolute and in the robot's units."""
-        if not self._together:
-            return [self._answer_alone(question) for question in questions]
-        answers = []
-        for first in range(0, len(questions), self.rows):
-            answers += self._answer_together(questions[first : first + self.rows])
-        return answers
+        try:
+            if not self._together:
+                return [self._answer_alone(question) for question in questions]
+            answers = []
+            for first in range(0, len(questions), self.rows):
+                answers += self._answer_together(questions[first : first + self.rows])
+            return answers
+        except _UNFIT as error:
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.200}"
+            raise HoldfastError(f"The policy in {self._folder} cannot answer: {reason}") from error
 
     def _answer_together(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """One forward pass. Tasks may have statistics of their own, so each task's questions are normalized apart.

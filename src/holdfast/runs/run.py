@@ -126,8 +126,8 @@ def planned_stages(paths: RunPaths, method: str, visits: tuple[str, ...]) -> lis
     if method not in METHODS:
         return paths.stages()
     names = {"stream": visits, "together": (method,), "alone": tuple(dict.fromkeys(visits))}
-    expected = set(enumerate(names[METHODS[method].arrangement], 1))
-    return [stage for stage in paths.stages() if (stage.number, stage.name) in expected]
+    expected = {f"{number:02d}-{name}" for number, name in enumerate(names[METHODS[method].arrangement], 1)}
+    return [stage for stage in paths.stages() if stage.folder.name in expected]
 
 
 def _finished(

@@ -26,7 +26,7 @@ from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import check_path
 from holdfast.core.records import Task
 from holdfast.data.lerobot.folder import camera_name
-from holdfast.data.lerobot.header import check_picture
+from holdfast.data.lerobot.header import check_pictures
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import ACTION, STATE, Normalization
 from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, read_pipeline
@@ -59,10 +59,6 @@ class Bundle:
     cameras: dict[str, tuple[int, int]]  # height and width
     fps: float
     about: dict[str, Any]  # bundle.json
-
-    def __post_init__(self) -> None:
-        for name, (height, width) in self.cameras.items():
-            check_picture(height, width, f"{self.path / ABOUT}: camera {name!r}")
 
 
 @dataclass(frozen=True)
@@ -160,6 +156,7 @@ def load(folder: Path) -> Bundle:
         raise HoldfastError(f"{folder / ABOUT} lists a task twice; it has {', '.join(tasks)}.")
     normalization = Checkpoint(folder).normalization
     _check_dimensions(about, normalization, folder / ABOUT)
+    check_pictures(about.cameras, folder / ABOUT)
     return Bundle(
         path=folder,
         hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),

@@ -162,7 +162,7 @@ def resume(setting: Setting, stage: Stage, ready: Ready, taken_over: Path | None
     with setting.ranks.together():
         saved = setting.ranks.ask(lambda: taken_over or ready.saved)
         if saved:
-            ready.state.load(saved)
+            ready.state.load(saved, stage.steps)
             setting.console.print(f"Resuming at step {ready.state.step} of {stage.steps}.")
 
 

@@ -79,9 +79,16 @@ class TrainingState:
             (folder / STEP).write_text(json.dumps({"step": self.step, **looks}))
 
     @torch.no_grad()
-    def load(self, folder: Path) -> None:
-        """Inverse of `save`, whatever the number of ranks was; what does not fit the policy is refused."""
+    def load(self, folder: Path, last: int) -> None:
+        """Inverse of `save`, whatever the number of ranks was; what does not fit the policy is refused.
+
+        Args:
+            folder: Where it was saved.
+            last: The last step of the stage.
+        """
         self.step, self.looks = _read_step(folder / STEP)
+        if self.step > last:
+            raise HoldfastError(f"The progress in {folder} is at step {self.step} of {last}. Delete it to go on.")
         stored = self._read_whole(folder) if (folder / TENSORS).exists() else self._read_shards(folder)
         for name, buffer in self.policy.named_buffers():
             buffer.copy_(stored[f"buffer/{name}"])

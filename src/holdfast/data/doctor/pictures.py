@@ -70,7 +70,7 @@ def wrong_index(source: Source, camera: Camera, path: Path, episodes: list[int])
     where = f"{camera.key}, {path.relative_to(source.root)}"
     try:
         frames, rate = _count(path)
-    except (av.FFmpegError, IndexError) as error:
+    except av.FFmpegError as error:
         yield Finding("error", source.dataset, "unreadable", where, f"Not a video: {error}.", FAULTS["unreadable"][2])
         return
     except HoldfastError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,6 +16,7 @@ PLACES = {"v3": ("chunk_index", "file_index"), "v2": ("episode_chunk", "episode_
 FASTEST = 1000  # frames per second
 LONGEST = 100_000  # numbers along one side of a feature
 LARGEST_PICTURE = 2**24  # pixels: 4096 x 4096, twice those of a 4K camera; 48 MiB in memory
+MOST_CAMERAS = 64
 _LARGEST = 2**63 - 1  # of these numbers
 
 
@@ -29,10 +31,22 @@ def check_key(key: str, where: object) -> None:
 
 
 def check_picture(height: int, width: int, what: object) -> None:
-    """Refuse the size of a picture that would fill the memory; `what` says whose it is."""
-    if height * width > LARGEST_PICTURE:
+    """Refuse the size of a picture that has no pixels or would fill the memory; `what` says whose it is."""
+    if min(height, width) < 1 or height * width > LARGEST_PICTURE:
         raise HoldfastError(
-            f"{what} is {width} x {height} pixels; a picture may have at most {LARGEST_PICTURE}, as 4096 x 4096 has."
+            f"{what} is {width} x {height} pixels; a picture may have 1 to {LARGEST_PICTURE}, as 4096 x 4096 has."
+        )
+
+
+def check_pictures(sizes: Mapping[str, tuple[int, int]], where: object) -> None:
+    """Refuse cameras, by name with height and width, whose pictures of one moment would fill the memory."""
+    for name, (height, width) in sizes.items():
+        check_picture(height, width, f"{where}: camera {name!r}")
+    pixels = sum(height * width for height, width in sizes.values())
+    if len(sizes) > MOST_CAMERAS or pixels > 2 * LARGEST_PICTURE:
+        raise HoldfastError(
+            f"{where} has {len(sizes)} cameras with {pixels} pixels together; there may be {MOST_CAMERAS} with "
+            f"{2 * LARGEST_PICTURE}."
         )
 
 
