@@ -340,7 +340,7 @@ def training_state(file: Path) -> None:
     from holdfast.train.config import OptimConfig
     from holdfast.train.state import TrainingState
 
-    TrainingState(samples.tiny_policy(), OptimConfig()).load(file.parent)
+    TrainingState(samples.tiny_policy(), OptimConfig()).load(file.parent, 10)
 
 
 # --- trials, scoring, messages
