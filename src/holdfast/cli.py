@@ -23,7 +23,7 @@ usage: holdfast COMMAND [--help] [options], or holdfast --version (-V)
 
 {commands}
 start here:
-  holdfast run quickstart                  see it work on a CPU in ten minutes
+  holdfast run quickstart                  see it work on a CPU in eight minutes
   holdfast doctor my_dataset               check your data
   holdfast train --stream=tasks.toml       train; run it again after a crash
 """

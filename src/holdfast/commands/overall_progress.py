@@ -10,8 +10,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from holdfast.core.clock import STEADY, Clock
 from holdfast.recipes.recipe import Command
 
-# Minutes of each command in the quickstart: 2 of recording, 5.7 of two trainings, 1.4 of trials (docs/results.md).
-_WEIGHTS = {"record": 2.0, "train": 2.85, "evaluate": 0.7, "report": 0.1}
+# Minutes of each command in the quickstart: 1.7 of recording, 4.6 of two trainings, 1.4 of trials (docs/results.md).
+_WEIGHTS = {"record": 1.7, "train": 2.3, "evaluate": 0.7, "report": 0.1}
 _MEMORY = 600.0  # seconds whose speed decides the time left
 
 

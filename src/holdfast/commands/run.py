@@ -35,7 +35,7 @@ Run a named experiment: record (if needed), train, evaluate, report. It runs ord
 start; their output goes to OUTPUT/logs. Killed? Run it again: finished parts are skipped, unfinished ones continue.
 
 recipes:
-  quickstart      three twin tasks without and with replay, ten minutes on two cores, no GPU
+  quickstart      three twin tasks without and with replay, eight minutes on two cores, no GPU
   metaworld-mini  the same in MetaWorld, which is set up first if it is not there
   single_arm      the benchmark's five single-arm tasks in the twin, sequential and er, one GPU
   bimanual        the five two-arm tasks

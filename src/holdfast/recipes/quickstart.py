@@ -14,7 +14,7 @@ PRESET = "cpu"
 
 
 def quickstart(output: Path, seed: int) -> Recipe:
-    """Few demonstrations, few steps, small images: what two cores can do in ten minutes."""
+    """Few demonstrations, few steps, small images: what two cores can do in eight minutes."""
     data = output / "data"
 
     def config(method: str) -> TrainConfig:
