@@ -49,7 +49,8 @@ def read(root, content):
 
 @pytest.mark.parametrize("version", PLACES)
 def test_headers_as_lerobot_writes_them_are_read(tmp_path, version):
-    read(tmp_path, header(version))
+    found = read(tmp_path, header(version))
+    assert found == (header(version) if version == "v3.0" else None)  # what is to be converted is only checked
 
 
 @pytest.mark.parametrize(

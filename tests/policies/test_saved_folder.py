@@ -201,6 +201,8 @@ def test_the_numbers_of_a_config_as_lerobot_makes_it_are_accepted(kind):
         default = item.default_factory() if item.default_factory is not MISSING else item.default
         numbers[item.name] = list(default) if isinstance(default, tuple) else default
     check_numbers({**numbers, "scheduler_decay_steps": 30_000_000}, kind)
+    with pytest.raises(HoldfastError, match=f"{kind} sets num_steps to 30000000"):
+        check_numbers({**numbers, "num_steps": 30_000_000}, kind)
 
 
 def test_a_step_that_asks_for_endless_tokens_is_refused(folder):

@@ -157,7 +157,7 @@ class Method:
         A method that overrides it needs `needs = "elements"`, and its steps take twice as long where something is
         replayed. All ranks call it with the same gradients. It must not read values of tensors: a GPU would wait.
         """
-        raise NotImplementedError
+        raise RuntimeError(f"{type(self).__name__} leaves gradients as they are, so there is nothing to combine.")
 
     def finish(
         self, policy: torch.nn.Module, score: Callable[[], float], kept: MethodState | None

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from holdfast.norm.config import NormConfig
 from holdfast.policies.config import PolicyChoice
-from holdfast.recipes.recipe import Evaluate, Recipe, Record
+from holdfast.recipes.recipe import Evaluate, Recipe, Record, without_and_with_replay
 from holdfast.replay.config import ReplayConfig
-from holdfast.train.config import OptimConfig, TrainConfig
+from holdfast.train.config import OptimConfig
 from holdfast.train.presets import preset
 
 TASKS = ("faucet-close-v3", "handle-press-side-v3", "window-close-v3")  # in the order of cw10
@@ -17,27 +17,15 @@ PRESET = "cpu"
 
 def metaworld_mini(output: Path, seed: int) -> Recipe:
     """Tasks that need one stroke of the hand, at a place that only the picture tells."""
-    data = output / "data"
-
-    def config(method: str) -> TrainConfig:
-        return TrainConfig(
-            stream="cw10",
-            tasks=list(TASKS),
-            data_root=str(data),
-            method=method,
-            output=str(output / method),
-            share=str(output / "shared"),  # the first stage is the same without and with replay
-            seed=seed,
-            **preset(PRESET) | _from_scratch(),
-        )
-
+    settings = preset(PRESET) | _from_scratch()
+    runs = without_and_with_replay(output, seed, stream="cw10", tasks=list(TASKS), **settings)
     return Recipe(
         name="metaworld-mini",
         tasks=TASKS,
-        data=data,
+        data=output / "data",
         preset=PRESET,
         arena="metaworld",
-        parts={"metaworld-mini": (config("sequential"), config("er"))},
+        parts={"metaworld-mini": runs},
         record=Record(episodes=40, size=64, seed=1_000_000 + 10_000 * seed),
         evaluate=Evaluate(trials=15, horizon=16),
     )

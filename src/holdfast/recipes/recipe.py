@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from holdfast import catalog
 from holdfast.core.errors import unknown
@@ -123,6 +124,22 @@ class Recipe:
     @property
     def _in_arena(self) -> Command:
         return () if self.arena == "twin" else ("--arena", self.arena)
+
+
+def without_and_with_replay(output: Path, seed: int, **settings: Any) -> tuple[TrainConfig, TrainConfig]:
+    """Two trainings in `output` that differ in nothing but replay; they share their first stage, which is the same."""
+
+    def config(method: str) -> TrainConfig:
+        return TrainConfig(
+            method=method,
+            data_root=str(output / "data"),
+            output=str(output / method),
+            share=str(output / "shared"),
+            seed=seed,
+            **settings,
+        )
+
+    return config("sequential"), config("er")
 
 
 def steps_of(config: TrainConfig) -> int:

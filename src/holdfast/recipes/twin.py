@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.catalog import load_stream
-from holdfast.recipes.recipe import Evaluate, Recipe, Record
+from holdfast.recipes.recipe import Evaluate, Recipe, Record, without_and_with_replay
 from holdfast.replay.config import Share
-from holdfast.train.config import TrainConfig
 from holdfast.train.presets import preset
 
 PRESET = "gpu"
@@ -42,25 +41,15 @@ def _twin(stream: str, output: Path, seed: int, replayed: Share = "equal") -> Re
     tasks = load_stream(stream, str(data)).names
     steps = {task: count for task, count in TASK_STEPS.items() if task in tasks} | {tasks[0]: FIRST_STEPS}
 
-    def config(method: str) -> TrainConfig:
-        config = TrainConfig(
-            stream=stream,
-            data_root=str(data),
-            method=method,
-            output=str(output / method),
-            share=str(output / "shared"),  # the first stage is the same without and with replay
-            task_steps=steps,
-            seed=seed,
-            **preset(PRESET),
-        )
-        return replace(config, replay=replace(config.replay, share=replayed))
-
+    settings = preset(PRESET)
+    settings["replay"] = replace(settings["replay"], share=replayed)
+    runs = without_and_with_replay(output, seed, stream=stream, task_steps=steps, **settings)
     return Recipe(
         name=stream,
         tasks=tasks,
         data=data,
         preset=PRESET,
-        parts={stream: (config("sequential"), config("er"))},
+        parts={stream: runs},
         record=Record(episodes=EPISODES, size=SIZE, seed=1_000_000 + 10_000 * seed),
         evaluate=Evaluate(trials=20, horizon=8),
     )

@@ -85,7 +85,7 @@ class Simulator(ABC):
 
     def expert(self, seed: int | None) -> Iterator[np.ndarray]:
         """The expert's actions, as a generator; with a seed its motions vary. A simulator without experts leaves it."""
-        raise NotImplementedError
+        raise RuntimeError(f"{type(self).__name__} has no expert.")
 
 
 class SimulatorSession:
