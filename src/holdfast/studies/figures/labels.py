@@ -19,6 +19,11 @@ WORDS = {
     "policy.path": "policy",
     "norm.strategy": "normalization",
 }
+# Of the words that are symbols: the name, and what it means.
+MEANINGS = {
+    "replay.frequency": ("replay frequency", "share of the training that replays old episodes"),
+    "replay.ratio": ("replay ratio", "episodes kept of all tasks together, as a share of the episodes of one task"),
+}
 STREAM = ("stream", "tasks")  # flags that decide which tasks are learned
 _NEEDS_NO_NAME = ("stream", "method", "norm.strategy", "policy.type", "policy.path")
 _MOST = 60  # characters of a label
