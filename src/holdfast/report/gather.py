@@ -55,6 +55,11 @@ class RunResults:
         return tuple(task.name for task in self.tasks)
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        """The task of every row of the matrix; a task that comes back is there again."""
+        return tuple(self.names[i - 1] for i in self.matrix.learned)
+
+    @property
     def continual(self) -> bool:
         """Whether the tasks were learned in sequence."""
         return self.arrangement not in WITHOUT_STAGES
@@ -98,7 +103,7 @@ def _chosen(runs: Sequence[RunResults], source: str | None) -> list[RunResults]:
         if run.source == source:
             chosen[run.path] = run
         else:
-            chosen.setdefault(run.path, replace(run, source=source, trials=(), matrix=Matrix(run.names, {})))
+            chosen.setdefault(run.path, replace(run, source=source, trials=(), matrix=replace(run.matrix, cells={})))
     return list(chosen.values())
 
 
@@ -140,7 +145,7 @@ def read_results(path: Path) -> list[RunResults]:
         method=run.method,
         tasks=run.tasks,
         config=run.config,
-        matrix=Matrix(run.names, {}),
+        matrix=_in_one_row(run.arranged(Matrix(run.names, {}))),
         trials=(),
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),

@@ -132,9 +132,9 @@ def matrix_rows(run: RunResults, matrix: Matrix, with_milestones: bool = False) 
             if cell and with_milestones:
                 cell |= {"milestones": _shares(run, task, i, stage)}
             cells.append(cell)
-        learned = run.tasks[run.matrix.learned[stage - 1] - 1]
-        label = learned.title if run.continual else WITHOUT_STAGES[run.arrangement]
-        rows.append({"stage": stage, "label": label, "cells": cells})
+        learned = run.matrix.learned[stage - 1]
+        label = run.tasks[learned - 1].title if run.continual else WITHOUT_STAGES[run.arrangement]
+        rows.append({"stage": stage, "learned": learned, "label": label, "cells": cells})
     return rows
 
 

@@ -49,7 +49,7 @@ def check_claims(study: Study, learned: Mapping[str, Learned]) -> None:
             if claim.metric != "average_score" and group.arrangement != "stream":
                 lacks = f"{group.method} has no {claim.metric}, as it does not learn task after task"
                 raise HoldfastError(f"{where}: {lacks}.")
-            missing = [name for name in group.tasks[1:] if name not in alone]
+            missing = [name for name in dict.fromkeys(group.tasks[1:]) if name not in alone]
             if claim.metric == "fwt" and missing:
                 raise HoldfastError(f"{where}: fwt needs {', '.join(missing)} learned alone. Add method 'finetune'.")
 

@@ -64,6 +64,7 @@ class RunEvidence:
     range_checks: tuple[RangeEvidence, ...]
     heldout: dict[str, tuple[float, ...]] | None
     trials: tuple[Trial, ...]
+    visits: tuple[int, ...] = ()  # the task of every row, from 1, where tasks come back
 
     def __post_init__(self) -> None:
         place = {name: number for number, name in enumerate(self.names)}
@@ -116,6 +117,7 @@ def _of_run(results: Sequence[RunResults]) -> RunEvidence:
         range_checks=tuple(_of_range_check(check, str(run.path)) for check in run.range_checks),
         heldout={f"{i},{j}": tuple(map(float, scores)) for (i, j), scores in cells} if run.heldout else None,
         trials=tuple(replace(t, run="") for one in results for t in one.trials if t.score is not None),
+        visits=run.matrix.visits,
     )
 
 
@@ -165,14 +167,15 @@ def results_of(name: str, path: Path, run: RunEvidence, source: str) -> RunResul
     names, heldout = run.names, None
     trials = by_source(run.trials).get(source, [])
     if run.heldout is not None:
-        heldout = Matrix(names, {cell_of(key): scores for key, scores in run.heldout.items()})
+        cells = {cell_of(key): scores for key, scores in run.heldout.items()}
+        heldout = Matrix(names, cells, visits=run.visits)
     return RunResults(
         path=path,
         name=name,
         method=str(run.config["method"]),
         tasks=run.tasks,
         config=run.config,
-        matrix=matrix_of(names, trials),
+        matrix=replace(matrix_of(names, trials), visits=run.visits),
         trials=tuple(trials),
         heldout=heldout,
         range_checks=tuple(to_json(check) for check in run.range_checks),

@@ -100,6 +100,9 @@ def _check_run(planned: StudyRun, run: RunEvidence) -> None:
     for name in names:
         check_name(name, "task")
     _require(bool(names) and len(set(names)) == len(names), f"it must list every task once, got {list(names)}.")
+    first = list(dict.fromkeys(run.visits))
+    _require(not first or first == list(range(1, len(names) + 1)), f"its visits are of other tasks: {first[:20]}.")
+    _require(len(run.visits) <= 9999, f"it has {len(run.visits)} visits; there are at most 9999.")
     method, seed = run.config.get("method"), run.config.get("seed")
     if isinstance(method, str) and method in METHODS:
         own, got = METHODS[method].arrangement, run.arrangement
@@ -134,10 +137,10 @@ def _is_line(line: dict[str, Any]) -> bool:
 
 
 def _check_scores(run: RunEvidence) -> None:
-    last = len(run.tasks)
-    rows = (last,) if run.arrangement in WITHOUT_STAGES else range(1, last + 1)
+    tasks, stages = len(run.tasks), len(run.visits) or len(run.tasks)
+    rows = (tasks,) if run.arrangement in WITHOUT_STAGES else range(1, stages + 1)
     for key, scores in (run.heldout or {}).items():
-        known = _CELL.fullmatch(key) and cell_of(key)[0] <= last and cell_of(key)[1] in rows
+        known = _CELL.fullmatch(key) and cell_of(key)[0] <= tasks and cell_of(key)[1] in rows
         _require(bool(known) and all(map(math.isfinite, scores)), f"its held-out scores of cell {key[:80]!r} are none.")
     for trial in run.trials:
         checked(trial)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 from holdfast import catalog
-from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stream
 from holdfast.runs.paths import RunPaths
 from holdfast.studies.study import Study, StudyRun
@@ -107,14 +106,8 @@ def tasks_of(runs: Iterable[StudyRun]) -> tuple[str, ...]:
 
 
 def stream_of(run: StudyRun, data: str) -> Stream:
-    """The stream that a run learns. Its tasks must not come back: a study's figures have one row per task."""
-    stream = catalog.load_stream(str(run.flags.get("stream", "")), data).only(run.flags.get("tasks", []))
-    if len(stream.distinct) < len(stream.tasks):
-        raise HoldfastError(
-            f"Tasks of stream {stream.name!r} come back, which studies cannot show. Train and report such runs by "
-            "themselves: holdfast train, holdfast evaluate, holdfast report."
-        )
-    return stream
+    """The stream that a run learns."""
+    return catalog.load_stream(str(run.flags.get("stream", "")), data).only(run.flags.get("tasks", []))
 
 
 def make_jobs(study: Study, folder: StudyFolder, part: Sequence[StudyRun] | None = None) -> list[StudyJob]:

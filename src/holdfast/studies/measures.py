@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.core.records import Trial
 from holdfast.report.gather import RunResults
@@ -33,7 +33,7 @@ class Measures:
     def sums(self, metric: str, group: RunGroup, stage: int | None = None) -> Sums:
         """The cells that make up a metric, for every seed; none where the metric is undefined."""
         run = first_run(group)
-        k = len(run.tasks) if stage is None else stage
+        k = len(run.learned) if stage is None else stage
         if metric != "average_score" and not run.continual:
             return {}
         make: Callable[[RunGroup, int, int], Sum] = {
@@ -50,16 +50,17 @@ class Measures:
         return self.scores.figure({seed: self._baseline(group, seed, task) for seed in group.runs})
 
     def transfer(self, group: RunGroup, task: str) -> StudyFigure:
-        """The score of a task after its own stage, less its single-task score."""
+        """The score of a task after its own stage (its first visit), less its single-task score."""
         return self.scores.figure({seed: self._transfer(group, seed, task) for seed in group.runs})
 
     def _fwt(self, group: RunGroup, seed: int, k: int) -> Sum:
-        terms = [self._transfer(group, seed, name) for name in first_run(group).names[1:k]]
+        _, *later = dict.fromkeys(first_run(group).learned[:k])
+        terms = [self._transfer(group, seed, name) for name in later]
         return _mean(*terms) if all(terms) else ()
 
     def _transfer(self, group: RunGroup, seed: int, task: str) -> Sum:
         baseline = self._baseline(group, seed, task)
-        own = (group.label, seed, task, first_run(group).names.index(task) + 1)
+        own = (group.label, seed, task, first_run(group).learned.index(task) + 1)
         return ((1.0, own), *((-weight, cell) for weight, cell in baseline)) if baseline else ()
 
     def _baseline(self, group: RunGroup, seed: int, task: str) -> Sum:
@@ -78,6 +79,11 @@ def first_run(group: RunGroup) -> RunResults:
     return group.runs[min(group.runs)]
 
 
+def last_visits(learned: Sequence[str]) -> dict[str, int]:
+    """Every task with the last stage that learned it."""
+    return {name: stage for stage, name in enumerate(learned, 1)}
+
+
 def _trials(results: StudyResults) -> dict[Cell, list[Trial]]:
     found: dict[Cell, list[Trial]] = {}
     for group in results.groups:
@@ -88,13 +94,14 @@ def _trials(results: StudyResults) -> dict[Cell, list[Trial]]:
 
 
 def _average_score(group: RunGroup, seed: int, k: int) -> Sum:
-    return _mean(*(((1.0, (group.label, seed, name, k)),) for name in first_run(group).names[:k]))
+    seen = dict.fromkeys(first_run(group).learned[:k])
+    return _mean(*(((1.0, (group.label, seed, name, k)),) for name in seen))
 
 
 def _bwt(group: RunGroup, seed: int, k: int) -> Sum:
-    label, names = group.label, first_run(group).names[: k - 1]
-    changes = [((1.0, (label, seed, name, k)), (-1.0, (label, seed, name, j))) for j, name in enumerate(names, 1)]
-    return _mean(*changes)
+    label, last = group.label, last_visits(first_run(group).learned[:k])
+    old = [(name, own) for name, own in last.items() if own < k]
+    return _mean(*(((1.0, (label, seed, name, k)), (-1.0, (label, seed, name, own))) for name, own in old))
 
 
 def _mean(*sums: Sum) -> Sum:

@@ -53,7 +53,7 @@ def _check_same_study(one: Evidence, other: Evidence, file: Path) -> None:
 
 
 def _merge_run(one: RunEvidence, other: RunEvidence) -> RunEvidence:
-    for name in ("config", "tasks"):
+    for name in ("config", "tasks", "visits"):
         for key, first, second in differences(to_json(getattr(one, name)), to_json(getattr(other, name)), name):
             raise HoldfastError(f"{key} is {_short(second)}, not {_short(first)}.")
     return replace(

@@ -61,7 +61,7 @@ def make_plan(
         shared = [key in known for key in keys]
         known.update(keys)
         steps = sum(stage.steps for stage, taken in zip(stages, shared, strict=True) if not taken)
-        cells = _cells(study, arrangement, len(stages), len(stream.tasks))
+        cells = _cells(study, arrangement, stream.names)
         trials = cells * study.evaluate.trials if study.evaluate else 0
         planned.append(PlannedRun(run, config, stages, sum(shared), steps, trials))
     check_claims(study, learned)
@@ -93,11 +93,14 @@ def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) ->
     return keys
 
 
-def _cells(study: Study, arrangement: Arrangement, stages: int, tasks: int) -> int:
+def _cells(study: Study, arrangement: Arrangement, learned: Sequence[str]) -> int:
+    """How many cells are measured; see `evaluate/engine.py` for which."""
+    tasks = len(set(learned))
     if arrangement != "stream":
         return tasks
-    all_cells = study.evaluate is not None and study.evaluate.cells == "all"
-    return stages * (stages + 1) // 2 if all_cells else 2 * stages - 1
+    if study.evaluate is not None and study.evaluate.cells == "all":
+        return sum(len(set(learned[:stage])) for stage in range(1, len(learned) + 1))
+    return len(learned) - 1 + tasks
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from holdfast.core.json_records import finite
 from holdfast.report.gather import WITHOUT_STAGES, RunResults
 from holdfast.report.summary import published
 from holdfast.studies.claims import JudgedClaim, judge
-from holdfast.studies.measures import Measures, first_run
+from holdfast.studies.measures import Measures, first_run, last_visits
 from holdfast.studies.results import RunGroup, StudyResults
 from holdfast.studies.statistics import StudyFigure
 from holdfast.studies.study import METRICS, Study, varied_flags
@@ -84,11 +84,11 @@ def _stage(group: RunGroup, stage: int, measures: Measures) -> Plain:
 
 def _task(group: RunGroup, task: str, measures: Measures) -> Plain:
     run, nothing = first_run(group), StudyFigure()
-    own = run.names.index(task) + 1
+    own = last_visits(run.learned)[task]
     return {
         "task": task,
         "after_own": asdict(measures.cell(group, task, own) if run.continual else nothing),
-        "final": asdict(measures.cell(group, task, len(run.names))),
+        "final": asdict(measures.cell(group, task, len(run.learned))),
         "alone": asdict(measures.alone(group, task)),
         "fwt": asdict(measures.transfer(group, task) if run.continual else nothing),
     }
@@ -99,9 +99,10 @@ def _matrix(group: RunGroup, measures: Measures) -> list[Plain]:
     run = first_run(group)
     rows = []
     for stage in run.rows:
-        label = run.tasks[stage - 1].title if run.continual else WITHOUT_STAGES[run.arrangement]
+        learned = run.matrix.learned[stage - 1]
+        label = run.tasks[learned - 1].title if run.continual else WITHOUT_STAGES[run.arrangement]
         cells = [_cell(measures.cell(group, task, stage)) for task in run.names]
-        rows.append({"stage": stage, "label": label, "cells": cells})
+        rows.append({"stage": stage, "learned": learned, "label": label, "cells": cells})
     return rows
 
 

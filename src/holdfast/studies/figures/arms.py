@@ -10,14 +10,15 @@ from itertools import pairwise
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from holdfast.report.drawing import COLOURS, finish, legend, look_of
-from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, task_panel
+from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, stage_panel
 
 
 def arms(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
     """A figure for every group whose training logged a loss per arm."""
     for stream in streams:
         for group in stream.groups:
-            used = [len(task.arms) for task in group.runs[0].tasks]
+            run = group.runs[0]
+            used = [len(run.tasks[i - 1].arms) for i in run.matrix.learned]
             if group.continual and any(a == 2 and b == 1 for a, b in pairwise(used)):
                 rows = _rows(group)
                 if rows:
@@ -50,7 +51,7 @@ def _rows(group: ShownGroup) -> list[Row]:
 
 
 def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], used: Sequence[int]) -> StudyPlot:
-    canvas, axes = task_panel(stream, 0.5)
+    canvas, axes = stage_panel(stream, group, 0.5)
     for position, arm in enumerate(dict.fromkeys(str(row["arm"]) for row in rows)):
         look = look_of(position) | {"marker": "", "label": f"{arm} arm"}
         for stage in range(1, len(used) + 1):  # a line per stage: losses of different stages are not joined

@@ -24,7 +24,7 @@ class _Panel:
     columns: Sequence[str]
     rows: Sequence[str]
     cells: Sequence[Sequence[dict[str, Any] | None]]
-    stages: bool
+    learned: Sequence[int] = ()  # the task of every row, from 1, if the rows are stages
 
 
 def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
@@ -49,7 +49,7 @@ def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
 
 
 def _panels(stream: ShownStream) -> Iterator[_Panel]:
-    columns = task_titles(stream)
+    columns = task_titles(stream.numbers["tasks"])
     rest = [group for group in stream.groups if not group.continual and group.numbers["matrix"]]
     for group in stream.groups:
         matrix = group.numbers["matrix"]
@@ -59,12 +59,12 @@ def _panels(stream: ShownStream) -> Iterator[_Panel]:
                 columns,
                 [wrapped(r["label"], 20, lines=1) for r in matrix],
                 [r["cells"] for r in matrix],
-                True,
+                [r["learned"] for r in matrix],
             )
     if rest:
         cells = [group.numbers["matrix"][-1]["cells"] for group in rest]
         yield _Panel(
-            stream.title("without stages"), columns, [wrapped(group.short, 16, lines=2) for group in rest], cells, False
+            stream.title("without stages"), columns, [wrapped(group.short, 16, lines=2) for group in rest], cells
         )
 
 
@@ -75,10 +75,10 @@ def _draw(axes: Axes, panel: _Panel, many: bool) -> None:
         axes.tick_params(axis="x", rotation=90)
     for j, row in enumerate(values):
         for i, value in enumerate(row):
-            if value is None and (i <= j or not panel.stages):  # learned, but not measured
+            if value is None and (i + 1 in panel.learned[: j + 1] or not panel.learned):  # learned, but not measured
                 axes.text(i, j, "·", ha="center", va="center", color=COLOURS["muted"])
     axes.set_title(wrapped(panel.title, 8 * len(panel.columns)), loc="left", fontsize=8, fontweight="bold")
-    if panel.stages:
+    if panel.learned:
         axes.set_ylabel("after stage")
 
 

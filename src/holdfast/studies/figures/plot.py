@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,17 +100,17 @@ class ShownStream:
         return f"{text}, {self.name}" if self.prefix else text
 
 
-def task_titles(stream: ShownStream) -> list[str]:
+def task_titles(tasks: Sequence[dict[str, Any]]) -> list[str]:
     """The tasks' titles as they fit along an axis: side by side with a word in each line, or upright in one line."""
-    titles = [task["title"] for task in stream.numbers["tasks"]]
+    titles = [task["title"] for task in tasks]
     if len(titles) > FEW:
         return [wrapped(title, 20, lines=1) for title in titles]
     return [wrapped(title, min(12, max(map(len, title.split()), default=1))) for title in titles]
 
 
-def task_panel(stream: ShownStream, first: float) -> tuple[Canvas, Axes]:
-    """A panel with the tasks along its axis, from `first` on; the titles of many stand upright."""
-    titles = task_titles(stream)
+def stage_panel(stream: ShownStream, group: ShownGroup, first: float) -> tuple[Canvas, Axes]:
+    """A panel with the tasks of a group's stages along its axis, from `first` on; the titles of many stand upright."""
+    titles = task_titles([stream.numbers["tasks"][row["learned"] - 1] for row in group.numbers["matrix"]])
     few = len(titles) <= FEW
     canvas, axes = panel(height=2.4 if few else 2.9)
     axes.set_xticks([first + n for n in range(len(titles))], titles, rotation=0 if few else 90)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.report.drawing import COLOURS, finish, legend, line_with_band, look_of
-from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, task_panel
+from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, stage_panel
 
 _FORWARD, _BACKWARD = look_of(0), look_of(1)
 
@@ -25,8 +25,9 @@ def transfer(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
 def _rows(group: ShownGroup) -> list[Row]:
     """FWT of every task and BWT after every stage, as far as they were measured."""
     own: Row = {"group": group.label}
+    first = {row["learned"]: row["stage"] for row in reversed(group.numbers["matrix"])}
     # The first task has none: nothing was learned before it.
-    forward = [(n, task["task"], task["fwt"]) for n, task in enumerate(group.numbers["tasks"], 1) if n > 1]
+    forward = [(first[n], task["task"], task["fwt"]) for n, task in enumerate(group.numbers["tasks"], 1) if n > 1]
     backward = [(stage["stage"], "", stage["bwt"]) for stage in group.numbers["stages"]]
     return [
         own | {"metric": metric, "stage": stage, "task": task} | figure_columns(figure)
@@ -37,7 +38,7 @@ def _rows(group: ShownGroup) -> list[Row]:
 
 
 def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tuple[float, float]) -> StudyPlot:
-    canvas, axes = task_panel(stream, 1)
+    canvas, axes = stage_panel(stream, group, 1)
     forward, backward = ([row for row in rows if row["metric"] == metric] for metric in ("fwt", "bwt"))
     if forward:
         x, y = [row["stage"] for row in forward], [row["value"] for row in forward]
@@ -48,7 +49,7 @@ def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tup
     if backward:
         line_with_band(axes, [(row["stage"], row) for row in backward], "BWT after it", _BACKWARD)
     axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
-    axes.set_xlim(0.4, len(stream.numbers["tasks"]) + 0.6)
+    axes.set_xlim(0.4, len(group.numbers["matrix"]) + 0.6)
     axes.set_ylim(limits)
     axes.set_ylabel("change of the score")
     legend(axes, 2)
