@@ -19,6 +19,7 @@ from holdfast.runs.trials import Trials
 from holdfast.studies import load_study
 from holdfast.studies.evidence import thinned
 from holdfast.studies.evidence_file import SUFFIX, read_evidence
+from holdfast.studies.history import EndedJob, write_ended
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.results import study_results
 
@@ -258,6 +259,22 @@ def test_the_file_names_no_folder_of_the_machine_and_no_video(tmp_path):
     assert read_evidence(packed).study.train["stream"] == "kitchen.toml"
 
 
+def test_times_of_jobs_are_kept_and_machines_may_differ_in_them(whole, tmp_path):
+    def timed(name, *jobs):
+        """Jobs that ended: their names, errors and seconds."""
+        folder = only(whole, tmp_path / name, ["er-1"])
+        for job, error, seconds in jobs:
+            write_ended(StudyFolder(folder), EndedJob(job, job.partition("-")[0], error, seconds, 8))
+        return pack(folder, tmp_path / f"{name}{SUFFIX}")
+
+    fast = timed("fast", ("train-er-1", "it broke", 9.0), ("train-er-1", "", 60.0), ("train-er-2", "", 1.0))
+    slow = timed("slow", ("train-er-1", "", 90.0), ("evaluate-er-1", "", 30.0), ("evaluate-er-1", "", None))
+    assert read_evidence(fast).runs["er-1"].seconds == {"train": 60.0}
+    for order in ((fast, slow), (slow, fast)):
+        assert merge(tmp_path / f"both{SUFFIX}", *order) == 0
+        assert read_evidence(tmp_path / f"both{SUFFIX}").runs["er-1"].seconds == {"train": 60.0, "evaluate": 30.0}
+
+
 def test_streams_of_one_name_in_two_folders_need_other_names(tmp_path):
     file = write_study(tmp_path)
     grid = f'stream = ["{tmp_path}/a/kitchen.toml", "{tmp_path}/b/{{}}.toml"]\n'
@@ -320,6 +337,9 @@ BAD_CONTENT = {
     "a method": (lambda c: run_of(c)["config"].update(method="x"), "Unknown method 'x'"),
     "a list of methods": (lambda c: run_of(c)["config"].update(method=["er"]), "Unknown method"),
     "a task's name": (lambda c: run_of(c)["tasks"][0].update(name="../x"), "name '../x' must be letters"),
+    "a time of another job": (lambda c: run_of(c).update(seconds={"record": 1.0}), "times of train, evaluate"),
+    "a time below 0": (lambda c: run_of(c).update(seconds={"train": -1.0}), "times of train, evaluate"),
+    "a time that is no number": (lambda c: run_of(c).update(seconds={"train": float("nan")}), "in seconds, not"),
     "a task twice": (lambda c: run_of(c)["tasks"].append(run_of(c)["tasks"][0]), "every task once"),
     "a score": (lambda c: run_of(c)["trials"][0].update(score=101.0), "from 0 to 100"),
     "a score that is no number": (lambda c: run_of(c)["trials"][0].update(score=float("nan")), "not a finite number"),

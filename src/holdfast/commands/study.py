@@ -38,9 +38,10 @@ from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.history import job_states
-from holdfast.studies.jobs import StudyFolder, make_jobs
+from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
 from holdfast.studies.on_node import is_running, last_line
 from holdfast.studies.on_ray import Cluster, FinishedJob
+from holdfast.studies.part import part_of
 from holdfast.studies.plan import PlannedRun, check_devices, complete_jobs, make_plan, status
 from holdfast.train.config import TrainConfig
 
@@ -62,6 +63,7 @@ examples:
   holdfast study plan replay-frequency
   holdfast study run replay-frequency --trainings 4
   holdfast study run my_study.toml --output results/mine --address auto
+  holdfast study run replay-frequency --only seed=1        # a part; another machine takes seed=2,3
   holdfast study status replay-frequency
   holdfast study pack replay-frequency --output half{suffix}
   holdfast study merge half{suffix} other{suffix} --output whole{suffix}
@@ -72,6 +74,8 @@ examples:
 def main(argv: list[str]) -> int:
     """Run the command."""
     args = _parser().parse_args(argv)
+    if args.only and args.action not in ("plan", "run"):
+        raise HoldfastError(f"--only goes with plan and run; `holdfast study {args.action}` takes all that is there.")
     if args.action == "merge":
         merge(args.study, args.output)
     elif args.action == "report" and any(name.endswith(SUFFIX) for name in args.study):
@@ -91,7 +95,8 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
         return
     if Path(args.study[0]).is_dir():
         refuse_own_code(study, args.study[0])
-    plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""))
+    part = part_of(study, args.only)
+    plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""), part)
     console = Console(highlight=False)
     if args.action == "plan":
         _print_plan(study, folder, plan, console)
@@ -111,11 +116,23 @@ def _parser() -> Parser:
     parser.add_argument(
         "study", metavar="STUDY", nargs="+", help=f"one study; with report and merge also files that end in {SUFFIX}"
     )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FLAG=VALUE",
+        help="with plan and run: only the runs that have all of these settings, like seed=1,2 method=er",
+    )
     parser.add_argument("--output", type=Path, help="the study's folder (runs/NAME); with pack and merge, the file")
     parser.add_argument("--source", help="with report: whose trials (those of the study's arena, or the only ones)")
     parser.add_argument("--address", help="a Ray cluster to join, or auto (default: start Ray on this machine)")
     parser.add_argument("--trainings", type=int, default=1, help="trainings at a time on each GPU or machine (1)")
     return parser
+
+
+def _jobs(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[StudyJob]:
+    return make_jobs(study, folder, [planned.run for planned in plan])
 
 
 def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
@@ -130,7 +147,7 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
     steps, trials = sum(planned.steps for planned in plan), sum(planned.trials for planned in plan)
     console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)
-    console.print(hours_text(study, plan, make_jobs(study, folder), folder), soft_wrap=True)
+    console.print(hours_text(study, plan, _jobs(study, folder, plan), folder), soft_wrap=True)
     console.print(disk_text(study, plan, folder), soft_wrap=True)
 
 
@@ -145,7 +162,7 @@ def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun],
     table.caption = f"{sum(run.done for run in found)} of {len(found)} runs are done"
     table.caption_justify = "left"
     console.print(table)
-    states = job_states(make_jobs(study, folder), folder, complete_jobs(study, folder, found))
+    states = job_states(_jobs(study, folder, plan), folder, complete_jobs(study, folder, found))
     counts = Counter(one.state for one in states)
     console.print(
         f"jobs: {', '.join(f'{counts[state]} {state}' for state in ('done', 'running', 'failed', 'waiting'))}"
@@ -168,7 +185,7 @@ def _run(
         _settle(study, folder)
         _print_plan(study, folder, plan, console)
         failed = _carry_out(study, folder, plan, cluster, console)
-        if all(one.trained for one in status(folder, plan)):
+        if not args.only and all(one.trained for one in status(folder, plan)):  # other parts may share them
             shutil.rmtree(folder.shared, ignore_errors=True)
     if failed:
         raise HoldfastError(f"{failed} jobs failed, see above. Mend the cause and run the same command again.")
@@ -189,7 +206,7 @@ def _carry_out(
 ) -> int:
     """Run the jobs that are not done yet under a live display; returns how many failed."""
     folder = StudyFolder(folder.root.absolute())
-    jobs = make_jobs(study, folder)
+    jobs = _jobs(study, folder, plan)
     states = job_states(jobs, folder, complete_jobs(study, folder, status(folder, plan)))
     left = [one.job for one in states if one.state != "done" or one.job.kind == "report"]
     work = WorkLeft(study, plan, left, folder)

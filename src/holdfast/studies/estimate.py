@@ -76,7 +76,7 @@ def amounts(study: Study, plan: Sequence[PlannedRun], jobs: Sequence[StudyJob]) 
     """How much each job has to do: demonstrations, samples of training, trials."""
     found = {f"train-{one.run.name}": one.steps * one.config.batch_size for one in plan}
     found |= {f"evaluate-{one.run.name}": one.trials for one in plan}
-    demonstrations = study.record.episodes * len(tasks_of(study)) if study.record else 0
+    demonstrations = study.record.episodes * len(tasks_of(one.run for one in plan)) if study.record else 0
     return {job.name: found.get(job.name, demonstrations if job.kind == "record" else 0) for job in jobs}
 
 
@@ -124,8 +124,8 @@ def disk_text(study: Study, plan: Sequence[PlannedRun], folder: StudyFolder) -> 
     """About how much disk the demonstrations and the runs take."""
     parts = []
     if study.record and study.arena == "twin":
-        recordings = len(study.seeds) if study.record.seed is None else 1
-        frames = FRAMES * study.record.episodes * len(tasks_of(study)) * recordings
+        recordings = len({one.run.seed for one in plan}) if study.record.seed is None else 1
+        frames = FRAMES * study.record.episodes * len(tasks_of(one.run for one in plan)) * recordings
         parts.append(f"{_size(frames * PIXEL * study.record.size**2)} of demonstrations")
     weights = [_weights(folder, one) for one in plan]
     if None not in weights:

@@ -7,7 +7,7 @@ packed on several machines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from holdfast.norm.range_check import DimensionRange
 from holdfast.report.gather import RunResults, StageLog, read_results
 from holdfast.runs.run import read_run, started_stages
 from holdfast.runs.sources import by_source, matrix_of
+from holdfast.studies.history import seconds_taken
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.study import Study, study_from_json
 
 MOST_LINES = 100  # of a stage's losses
 _ADDED = ("steps", "replay_steps", "replay_samples", "samples")
 _AVERAGED = ("loss", "extra_loss", "loss_by_task", "loss_by_arm")
+TIMED = ("train", "evaluate")  # kinds of jobs
 LINE = ("step", *_ADDED, *_AVERAGED)  # what is taken of metrics.jsonl
 
 
@@ -65,6 +67,7 @@ class RunEvidence:
     heldout: dict[str, tuple[float, ...]] | None
     trials: tuple[Trial, ...]
     visits: tuple[int, ...] = ()  # the task of every row, from 1, where tasks come back
+    seconds: dict[str, float] = field(default_factory=dict)  # of its jobs that were done in one go; see TIMED
 
     def __post_init__(self) -> None:
         place = {name: number for number, name in enumerate(self.names)}
@@ -96,11 +99,12 @@ def identity(trial: Trial) -> tuple[Any, ...]:
 
 def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:
     """Read the evidence from a study's folder. Runs without a finished stage are left out."""
-    runs = {}
+    runs, seconds = {}, seconds_taken(folder.history)
     for run in study.runs():
         paths = folder.run(run)
         if paths.trials.exists() or any(stage.checkpoint.exists for stage in started_stages(paths)):
-            runs[run.name] = _of_run(read_results(paths.root))
+            own = {kind: seconds[f"{kind}-{run.name}"] for kind in TIMED if f"{kind}-{run.name}" in seconds}
+            runs[run.name] = replace(_of_run(read_results(paths.root)), seconds=own)
     return Evidence(study_from_json(without_folders(to_json(study)), f"Study {study.name}"), runs)
 
 

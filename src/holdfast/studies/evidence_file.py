@@ -20,7 +20,7 @@ from holdfast.core.own_code import is_own
 from holdfast.methods import METHODS
 from holdfast.report.gather import WITHOUT_STAGES, is_progress
 from holdfast.runs.trials import checked
-from holdfast.studies.evidence import LINE, Evidence, RunEvidence, StageEvidence, cell_of, identity
+from holdfast.studies.evidence import LINE, TIMED, Evidence, RunEvidence, StageEvidence, cell_of, identity
 from holdfast.studies.study import StudyRun, study_from_json
 
 SUFFIX = ".evidence.json.gz"
@@ -111,6 +111,8 @@ def _check_run(planned: StudyRun, run: RunEvidence) -> None:
         raise unknown("method", method, METHODS)
     asked = planned.flags.get("method", method)
     _require((method, seed) == (asked, planned.seed), f"it has method {method} and seed {seed}, which its name denies.")
+    timed = run.seconds.keys() <= set(TIMED) and all(0 < value < math.inf for value in run.seconds.values())
+    _require(timed, f"it has times of {', '.join(TIMED)} in seconds, not {str(run.seconds)[:80]}.")
     for stage in run.stages:
         _check_stage(stage)
     for check in run.range_checks:

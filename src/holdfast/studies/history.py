@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -48,6 +49,12 @@ def read_ended(file: Path) -> list[EndedJob]:
         with suppress(HoldfastError):
             found.append(from_json(EndedJob, line, str(file)))
     return found
+
+
+def seconds_taken(file: Path) -> dict[str, float]:
+    """How long every job took that was done in one go, by its name."""
+    done = [ended for ended in read_ended(file) if not ended.error]
+    return {ended.job: ended.seconds for ended in done if ended.seconds and 0 < ended.seconds < math.inf}
 
 
 @dataclass(frozen=True)

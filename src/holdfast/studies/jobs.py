@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -99,9 +100,9 @@ class StudyFolder:
         return self.root / "data" / (f"seed-{seed}" if own else "all")
 
 
-def tasks_of(study: Study) -> tuple[str, ...]:
-    """The tasks of all streams of a study, each once."""
-    return tuple(dict.fromkeys(name for run in study.runs() for name in stream_of(run, "data").names))
+def tasks_of(runs: Iterable[StudyRun]) -> tuple[str, ...]:
+    """The tasks of all streams of some runs, each once."""
+    return tuple(dict.fromkeys(name for run in runs for name in stream_of(run, "data").names))
 
 
 def stream_of(run: StudyRun, data: str) -> Stream:
@@ -109,13 +110,14 @@ def stream_of(run: StudyRun, data: str) -> Stream:
     return catalog.load_stream(str(run.flags.get("stream", "")), data).only(run.flags.get("tasks", []))
 
 
-def make_jobs(study: Study, folder: StudyFolder) -> list[StudyJob]:
-    """All jobs, in an order in which each comes after those it needs."""
-    runs = study.runs()
+def make_jobs(study: Study, folder: StudyFolder, part: Sequence[StudyRun] | None = None) -> list[StudyJob]:
+    """All jobs of a study or of a part of its runs, in an order in which each comes after those it needs."""
+    runs = study.runs() if part is None else part
     jobs: list[StudyJob] = []
     if study.record:
-        for seed in study.seeds if study.record.seed is None else study.seeds[:1]:
-            jobs.append(_recording(study, folder, seed))
+        seeds = list(dict.fromkeys(run.seed for run in runs))
+        for seed in seeds if study.record.seed is None else seeds[:1]:
+            jobs.append(_recording(study, folder, seed, tasks_of(runs)))
     jobs += [_training(study, folder, run) for run in runs]
     if study.evaluate:
         jobs += [_evaluation(study, folder, run) for run in runs]
@@ -132,14 +134,14 @@ def train_flags(study: Study, folder: StudyFolder, run: StudyRun) -> list[str]:
     return [f"--{name}={flag_text(value)}" for name, value in {**run.flags, **own}.items()]
 
 
-def _recording(study: Study, folder: StudyFolder, seed: int) -> StudyJob:
+def _recording(study: Study, folder: StudyFolder, seed: int, tasks: Sequence[str]) -> StudyJob:
     assert study.record
     data = folder.data(study, seed)
     command = (
         *(
             "record",
             "--tasks",
-            *tasks_of(study),
+            *tasks,
             "--episodes",
             str(study.record.episodes),
             "--size",

@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Trial
 from holdfast.runs.settings import differences
-from holdfast.studies.evidence import Evidence, RangeEvidence, RunEvidence, StageEvidence, cell_of, identity
+from holdfast.studies.evidence import TIMED, Evidence, RangeEvidence, RunEvidence, StageEvidence, cell_of, identity
 from holdfast.studies.evidence_file import read_evidence
 
 
@@ -62,7 +62,13 @@ def _merge_run(one: RunEvidence, other: RunEvidence) -> RunEvidence:
         range_checks=_merge_range_checks(one.range_checks, other.range_checks),
         heldout=_merge_heldout(one.heldout, other.heldout),
         trials=_merge_trials(one.trials, other.trials),
+        seconds=_merge_seconds(one.seconds, other.seconds),
     )
+
+
+def _merge_seconds(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
+    """Machines take different times for the same job; of two, the shorter counts."""
+    return {kind: min(t[kind] for t in (one, other) if kind in t) for kind in TIMED if kind in one or kind in other}
 
 
 def _merge_stages(one: Iterable[StageEvidence], other: Iterable[StageEvidence]) -> tuple[StageEvidence, ...]:

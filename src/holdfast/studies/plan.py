@@ -37,9 +37,13 @@ class PlannedRun:
 
 
 def make_plan(
-    study: Study, folder: StudyFolder, parse: Callable[[Sequence[str]], TrainConfig]
+    study: Study,
+    folder: StudyFolder,
+    parse: Callable[[Sequence[str]], TrainConfig],
+    part: Sequence[StudyRun] | None = None,
 ) -> tuple[PlannedRun, ...]:
-    """Check all runs of a study and count what each will do. `parse` reads flags of `holdfast train`."""
+    """Check all runs of a study and count what each will do, or each of a part. `parse` reads flags of `train`."""
+    wanted = {run.name for run in (study.runs() if part is None else part)}
     known: set[str] = set()
     learned: dict[str, Learned] = {}
     planned = []
@@ -51,6 +55,8 @@ def make_plan(
         stream = stream_of(run, config.data_root)
         arrangement = config.make_method().arrangement
         learned[run.label] = Learned(config.method, arrangement, stream.names)
+        if run.name not in wanted:
+            continue
         stages = stages_of(config, stream)
         keys = _keys(config, stages, [to_json(entry.task) for entry in stream.tasks])
         shared = [key in known for key in keys]
@@ -134,8 +140,9 @@ def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
 
 def complete_jobs(study: Study, folder: StudyFolder, found: Sequence[RunStatus]) -> set[str]:
     """Names of the jobs whose results are in the study's folder."""
-    recorded = [folder.data(study, seed) for seed in study.seeds if study.record]
-    names = {f"record-{data.name}" for data in recorded if all((data / task).exists() for task in tasks_of(study))}
+    runs = [one.run.run for one in found]
+    recorded, tasks = [folder.data(study, run.seed) for run in runs if study.record], tasks_of(runs)
+    names = {f"record-{data.name}" for data in recorded if all((data / task).exists() for task in tasks)}
     names |= {f"train-{one.run.run.name}" for one in found if one.trained}
     names |= {f"evaluate-{one.run.run.name}" for one in found if one.done}
     return names | ({"report"} if folder.report.exists() else set())
