@@ -183,9 +183,9 @@ def test_a_run_on_the_cpu_takes_no_gpu_of_a_cluster(file, tmp_path, monkeypatch)
         found = {job.kind: (*Cluster(None, 2)._share(job), "--device" in job.command) for job in jobs}
         return found["train"][:2], found["evaluate"]
 
-    assert shares() == ((4, 0), (8, 0, True))
+    assert shares() == ((4, 0), (4, 0, True))
     edited(file, 'device = "cpu"', 'preset = "cpu"')
-    assert shares() == ((4, 0), (8, 0, True))
+    assert shares() == ((4, 0), (4, 0, True))
     edited(file, 'preset = "cpu"', 'preset = "cpu"\ndevice = "auto"')
     assert shares() == ((2, 0.5), (4, 1.0, False))
 
