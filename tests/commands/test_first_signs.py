@@ -56,6 +56,7 @@ def said_first(words, folder):
         (["evaluate", "run"], "starting"),
         (["export", "buffer", "run", "--output=kept"], "reading the kept episodes"),
         (["serve", "bundle"], "loading the policy"),
+        (["rollout", "--task=press_button", "--policy=run/stages/01-press_button/checkpoint"], "loading the policy"),
         (["watch", "--task=press_button", "--out=watched.mp4"], "opening the task"),
     ],
 )
