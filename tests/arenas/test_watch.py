@@ -88,7 +88,7 @@ def test_doing_nothing_is_shown_as_nothing(tmp_path, monkeypatch, capsys, quick_
 
 
 @pytest.mark.slow
-def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys):
+def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys, quick_pictures):
     from holdfast.arenas.record import record
 
     (done,) = record([RecordingOrder("press_button", 2, "standard", 64, 64, 40)], tmp_path, processes=1)

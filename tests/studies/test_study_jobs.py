@@ -30,7 +30,7 @@ from holdfast.studies.parcels import moved, outside, pack, unpack
 from holdfast.studies.plan import make_plan, status
 from holdfast.train.config import TrainConfig
 
-SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(30); print('late')"]
+SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600); print('late')"]
 
 
 @pytest.fixture
