@@ -161,7 +161,7 @@ def test_parts_from_two_folders_give_the_report_of_the_whole(file, here, tmp_pat
     assert metrics[0] == metrics[1]
     page = page_of(Path(whole), tmp_path)
     assert "of 4 of 4 runs with seeds 1, 2; 24 trials" in page
-    assert "0 minutes of training in 4 runs, 0 minutes of trials in 4 runs" in page
+    assert "0 minutes of training in 4 of 4 runs, 0 minutes of trials in 4 of 4 runs" in page
     run("one")
     assert "4 of 4 runs are done" in status("one")
     assert not (tmp_path / "one" / "shared").exists()

@@ -171,7 +171,7 @@ def _by_stream(page: _PageStudy, table: Callable[[ShownStream], str]) -> str:
 
 
 def _figure(page: _PageStudy, words: Sequence[str], files: dict[str, str]) -> str:
-    if page.evidence is None:
+    if not page.streams:
         return ""
     if len(words) != 1 or words[0] not in page.plots:
         raise unknown(f"figure of {page.name}", " ".join(words), page.plots)
