@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED ?= 1
 
-.PHONY: help setup test check fuzz quickstart docs bench gpu-pack clean
+.PHONY: help setup test check fuzz quickstart docs study-docs bench gpu-pack clean
 
 help:
 	@echo "make quickstart   set up and watch forgetting and its cure on a CPU (SEED=2: with other demonstrations)"
@@ -14,6 +14,7 @@ help:
 	@echo "make check        lint and types only"
 	@echo "make fuzz         give every reader of outside files 2,000 odd contents (FUZZ=100: fewer)"
 	@echo "make docs         build the documentation into site/index.html"
+	@echo "make study-docs   write the tables and figures of docs/study.md anew, from docs/evidence/"
 	@echo "make bench        speed: engine against a bare PyTorch loop, cache against LeRobot, twin, two processes, shares, server"
 	@echo "make gpu-pack     collect wheels for a GPU machine without network into wheels/"
 
@@ -45,6 +46,9 @@ quickstart: setup
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 	@echo "Open site/index.html."
+
+study-docs: setup
+	$(RUN)/python scripts/study_docs.py
 
 bench: setup
 	$(RUN)/python benchmarks/engine.py

@@ -13,10 +13,19 @@ from holdfast.commands import study as command
 from holdfast.evaluate import engine
 from holdfast.evaluate.workers import run_share
 from holdfast.studies import load_study
+from holdfast.studies.docs_page import write_page
 from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.jobs import StudyFolder, make_jobs
 from holdfast.studies.on_ray import FinishedJob
 from holdfast.studies.part import part_of
+
+CLAIM = """
+[[claim]]
+text = "Replay forgets less than sequential fine-tuning."
+metric = "bwt"
+better = { method = "er" }
+worse = { method = "sequential" }
+"""
 
 
 @pytest.fixture
@@ -108,11 +117,21 @@ def here(monkeypatch):
     monkeypatch.setattr(engine, "local", local)
 
 
+def page_of(packed, folder):
+    """A page with every kind of block about a file of evidence."""
+    (folder / "evidence").mkdir()
+    packed.rename(folder / "evidence" / f"points{SUFFIX}")
+    kinds = ("claims", "groups", "tasks", "figure", "cost")
+    blocks = [f"<!-- begin {kind} points{' matrices' * (kind == 'figure')} -->\n<!-- end -->\n" for kind in kinds]
+    return write_page("".join(blocks), folder).text
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_parts_from_two_folders_give_the_report_of_the_whole(file, here, tmp_path, capsys):
     edited(file, "seed = 7\n", "")  # demonstrations of its own for each seed
     edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = "sequential"')
+    edited(file, "trials = 2\n", "trials = 2\n" + CLAIM)
 
     def run(folder, *only):
         assert main(["study", "run", str(file), f"--output={tmp_path / folder}", *only]) == 0
@@ -140,6 +159,9 @@ def test_parts_from_two_folders_give_the_report_of_the_whole(file, here, tmp_pat
     assert main(["study", "report", whole, f"--output={tmp_path}/merged"]) == 0
     metrics = [(tmp_path / name / "report" / "metrics.json").read_bytes() for name in ("merged", "whole")]
     assert metrics[0] == metrics[1]
+    page = page_of(Path(whole), tmp_path)
+    assert "of 4 of 4 runs with seeds 1, 2; 24 trials" in page
+    assert "0 minutes of training in 4 of 4 runs, 0 minutes of trials in 4 of 4 runs" in page
     run("one")
     assert "4 of 4 runs are done" in status("one")
     assert not (tmp_path / "one" / "shared").exists()

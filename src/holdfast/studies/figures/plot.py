@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from holdfast.core.files import write_text
 from holdfast.report.drawing import Drawing, panel, slug, wrapped
 from holdfast.report.gather import RunResults
 from holdfast.studies.figures.labels import STREAM, label, labels
@@ -31,10 +33,16 @@ class StudyPlot:
     def write(self, folder: Path) -> None:
         """Write the SVG, the PNG and the CSV."""
         self.drawing.write(folder)
-        with (folder / f"{self.drawing.name}.csv").open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, fieldnames=list(self.rows[0]), lineterminator="\n")
-            table.writeheader()
-            table.writerows({key: _harmless(value) for key, value in row.items()} for row in self.rows)
+        write_text(folder / f"{self.drawing.name}.csv", self.csv)
+
+    @property
+    def csv(self) -> str:
+        """Its data as a table."""
+        text = io.StringIO()
+        table = csv.DictWriter(text, fieldnames=list(self.rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows({key: _harmless(value) for key, value in row.items()} for row in self.rows)
+        return text.getvalue()
 
 
 def _harmless(value: Any) -> Any:

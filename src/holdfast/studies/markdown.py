@@ -1,0 +1,130 @@
+"""The numbers of a study as Markdown: the tables of its report for a page that people read on a phone, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.report.drawing import METRICS
+from holdfast.studies.evidence import TIMED, Evidence
+from holdfast.studies.figures.plot import ShownGroup, ShownStream, StudyPlot
+from holdfast.train.config_flags import flag_text
+
+_WORK = {"train": "training", "evaluate": "trials"}
+
+
+def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Claims of a study's summary: text, verdict, our difference and what it rests on, what the paper reports."""
+    rows = [(plain(c["text"]), f"**{c['verdict']}**", _measured(c), plain(c["paper"])) for c in claims]
+    return _table(("claim", "verdict", "ours", "the paper reports"), rows)
+
+
+def groups_table(stream: ShownStream) -> str:
+    """AS, BWT and FWT of all groups of a stream, with their intervals, seeds and trials."""
+    rows = [
+        (
+            plain(group.short),
+            *(figure_words(group.numbers[metric], metric) for metric in METRICS),
+            str(len(group.numbers["seeds"])),
+            f"{group.numbers['trials']:,}",
+        )
+        for group in stream.groups
+    ]
+    return _table(("runs", *(short for short, _ in METRICS.values()), "seeds", "trials"), rows)
+
+
+def tasks_table(stream: ShownStream) -> str:
+    """Scores of every task: right after its stage and after the last one; once if there are no stages."""
+    rows = [
+        (plain(task["title"]), *(_task_words(group, position) for group in stream.groups))
+        for position, task in enumerate(stream.numbers["tasks"])
+    ]
+    return _table(("task", *(plain(group.short) for group in stream.groups)), rows)
+
+
+def cost_list(evidence: Evidence, command: str, link: str) -> str:
+    """What it took: command, runs, trials, demonstrations, flags and time, as far as the evidence holds them."""
+    study, runs = evidence.study, evidence.runs.values()
+    seeds = ", ".join(str(seed) for seed in study.seeds)
+    trials = sum(len(run.trials) for run in runs)
+    lines = [
+        f"Command: {command}",
+        f"Evidence: {link} of {len(runs)} of {len(study.runs())} runs with seeds {seeds}; {trials:,} trials.",
+    ]
+    if study.record:
+        size = study.record.size
+        lines.append(
+            f"Demonstrations: {study.record.episodes} of each task in `{study.arena}`, {size} x {size} pixels."
+        )
+    flags = " ".join(f"{name}={flag_text(value)}" for name, value in study.train.items())
+    lines.append(f"Flags of all runs: `{flags}`")
+    return "\n".join(f"- {line}" for line in [*lines, f"Time: {_time_words(evidence)}."])
+
+
+def figure_block(plot: StudyPlot, path: str) -> str:
+    """A figure whose SVG and CSV lie at `path`, with a text for those who do not see it."""
+    groups = list(dict.fromkeys(str(row["group"]) for row in plot.rows if "group" in row))
+    means = [row for row in plot.rows if row.get("source") == "all seeds" and row["value"] is not None]
+    said = ", ".join(f"{row['group']} {_number(row['value'])}" for row in means) or ", ".join(groups)
+    title = plain(plot.drawing.title)
+    picture = f"![{title}: {plain(said)}]({path}.svg)".replace("\n", " ")
+    return f'<div class="plot" markdown>\n\n{picture}\n\n</div>\n\n*{title}. [Its data]({path}.csv).*'
+
+
+def figure_words(figure: Mapping[str, Any], metric: str) -> str:
+    """A value with its interval, as `96.3 (94.1 to 98.0)`; with a sign if it is a difference, empty if not measured."""
+    if figure["value"] is None:
+        return ""
+    sign = "" if metric == "average_score" else "+"
+    value = _number(figure["value"], sign)
+    if figure["low"] is None:
+        return value
+    return f"{value} ({_number(figure['low'], sign)} to {_number(figure['high'], sign)})"
+
+
+def plain(text: str) -> str:
+    """Text in which Markdown and HTML find nothing to do."""
+    for char in "\\`*_[]|":
+        text = text.replace(char, f"\\{char}")
+    return text.replace("<", "&lt;")
+
+
+def _measured(claim: Mapping[str, Any]) -> str:
+    if claim["difference"]["value"] is None:
+        return ""
+    than = f", to be above {claim['than']:g}" if claim["than"] else ""
+    words = figure_words(claim["difference"], claim["metric"] if claim["worse"] is None else "difference")
+    short = METRICS[claim["metric"]][0] + ("" if claim["worse"] is None else " higher by")
+    return f"{short} {words}{than}; {_count(claim['seeds'], 'seed')}, {_count(claim['trials'], 'trial')}"
+
+
+def _task_words(group: ShownGroup, position: int) -> str:
+    task = group.numbers["tasks"][position]
+    after, final = task["after_own"]["value"], task["final"]["value"]
+    shown = ["–" if value is None else _number(value) for value in (after, final)]
+    return " → ".join(shown) if group.continual else shown[1]
+
+
+def _time_words(evidence: Evidence) -> str:
+    """Minutes of every kind of job, and how many runs they are of."""
+    parts = []
+    for kind in TIMED:
+        found = [run.seconds[kind] for run in evidence.runs.values() if kind in run.seconds]
+        if found:
+            parts.append(f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs")
+    return f"{', '.join(parts)}, job after job" if parts else "not in the evidence"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table without the columns that are empty in every row."""
+    kept = [n for n, _ in enumerate(headings) if any(row[n] for row in rows)]
+    lines = [[headings[n] for n in kept], ["---"] * len(kept), *([row[n] for n in kept] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _number(value: float, sign: str = "") -> str:
+    return format(round(value, 1) + 0.0, f"{sign}.1f")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
