@@ -111,7 +111,9 @@ def _time_words(evidence: Evidence) -> str:
     for kind in TIMED:
         found = [run.seconds[kind] for run in evidence.runs.values() if kind in run.seconds]
         if found:
-            parts.append(f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs")
+            parts.append(
+                f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs"
+            )
     return f"{', '.join(parts)}, job after job" if parts else "not in the evidence"
 
 
