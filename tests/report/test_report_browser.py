@@ -167,7 +167,7 @@ def test_the_page_starts_with_what_was_found(opened):
 
 def test_theme_can_be_chosen_and_is_kept(opened):
     tab = opened()
-    # A busy browser may lose what a page stores right before it is left, so the tab's own name stands in for its storage.
+    # A busy browser may lose what a page stores right before it is left: the tab's own name stands in for its storage.
     tab.add_init_script("""Object.defineProperty(window, "localStorage", {value: {
         getItem: (key) => JSON.parse(window.name || "{}")[key] ?? null,
         setItem: (key, value) => { window.name = JSON.stringify({[key]: value}); },

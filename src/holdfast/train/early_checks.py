@@ -54,8 +54,8 @@ def check_robot(config: TrainConfig, dataset: str, sizes: dict[str, int]) -> Non
     for feature, size in fixed_dimensions(config.policy).items():
         if sizes.get(feature, size) != size:
             raise HoldfastError(
-                f"Policy {config.policy.path} was trained for another robot: its {feature!r} has {size} dimensions, that "
-                f"of dataset {dataset} has {sizes[feature]}. To start from random weights, add --policy.type=nano "
+                f"Policy {config.policy.path} was trained for another robot: its {feature!r} has {size} dimensions, "
+                f"that of dataset {dataset} has {sizes[feature]}. To start from random weights, add --policy.type=nano "
                 "--policy.image_size=64 (and leave out --policy.path)."
             )
     if config.norm.stats:
