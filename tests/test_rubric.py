@@ -81,8 +81,8 @@ def test_score_trial_uses_all_of_the_trial():
 @pytest.mark.parametrize(
     ("milestones", "penalties", "says"),
     [
-        (["lift"], {}, r"milestone of task 'stack_bowls' 'lift'.*'lifted'.*reached, lifted, above, stacked"),
-        ([], {"knocked": 1}, "penalty of task 'stack_bowls' 'knocked'.*green_bowl_knocked"),
+        (["lift"], {}, r"milestone 'lift' of task 'stack_bowls'.*'lifted'.*reached, lifted, above, stacked"),
+        ([], {"knocked": 1}, "penalty 'knocked' of task 'stack_bowls'.*green_bowl_knocked"),
         ([], {"green_bowl_knocked": -1}, "-1 times"),
         ([], {"green_bowl_knocked": 0.5}, "0.5 times"),
     ],

@@ -51,7 +51,7 @@ def test_libero_has_its_words_and_its_orders():
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("libero_goal:21", "order of libero_goal '21'"), ("libero_goal:", "order of"), ("cw10:1", "stream 'cw10:1'")],
+    [("libero_goal:21", "order '21' of libero_goal"), ("libero_goal:", "order '' of"), ("cw10:1", "stream 'cw10:1'")],
 )
 def test_an_order_that_is_not_there_is_named(name, says):
     with pytest.raises(HoldfastError, match=f"(?i)unknown {says}"):

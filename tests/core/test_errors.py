@@ -15,3 +15,15 @@ def test_what_a_terminal_would_act_on_is_escaped(text):
 
 def test_other_text_stays_as_it_is():
     assert str(HoldfastError("Tâche « plier » : 1 ≤ x. 折る")) == "Tâche « plier » : 1 ≤ x. 折る"
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("task", "Unknown task 'fly'. Valid: walk."),
+        ("task of stream 'zoo'", "Unknown task 'fly' of stream 'zoo'. Valid: walk."),
+        ("column in line 1 of a.csv", "Unknown column 'fly' in line 1 of a.csv. Valid: walk."),
+    ],
+)
+def test_a_wrong_name_stands_behind_its_noun(kind, says):
+    assert str(unknown(kind, "fly", ["walk"])) == says

@@ -59,7 +59,7 @@ def test_active_mask_covers_the_named_arms_only(arms, wanted):
 
 
 def test_an_unknown_arm_is_named_with_the_valid_ones():
-    with pytest.raises(HoldfastError, match=r"'piper_x_pair' 'rigth'.*Did you mean 'right'.*left, right"):
+    with pytest.raises(HoldfastError, match=r"'rigth' of embodiment 'piper_x_pair'.*Did you mean 'right'.*left, right"):
         PAIR.active(["left", "rigth"])
 
 

@@ -312,6 +312,13 @@ def policy(levels: int) -> Callable[[Path], object]:
     return read
 
 
+def policy_dimensions(file: Path) -> object:
+    from holdfast.policies.config import PolicyChoice
+    from holdfast.policies.known_types import fixed_dimensions
+
+    return fixed_dimensions(PolicyChoice(path=str(file.parent)))
+
+
 def study_rates(file: Path) -> None:
     from holdfast.studies.estimate import rates
     from holdfast.studies.jobs import StudyFolder
@@ -543,6 +550,7 @@ READERS = [
     Reader("schema.json", copied("trained", f"{CHECKPOINT}/schema.json"), bundled(3), seal_folder(0)),
     Reader("checkpoint's config.json", copied("trained", f"{CHECKPOINT}/config.json"), bundled(3), seal_folder(0)),
     Reader("policy's config.json", copied("trained", f"{CHECKPOINT}/policy/config.json"), bundled(4), seal_folder(1)),
+    Reader("config.json of a policy to start from", written("config.json", samples.POLICY), policy_dimensions),
     Reader("manifest.json", copied("bundle", "manifest.json"), bundle),
     Reader("bundle.json", copied("bundle", "bundle.json"), bundle, seal_folder(0)),
     Reader("bundle's normalization", copied("bundle", "normalization.json"), bundle, seal_spaces),

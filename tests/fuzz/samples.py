@@ -115,6 +115,11 @@ STORED_ROBOT = {
     "sha256": hashlib.sha256(json.dumps(_EMBODIMENT, sort_keys=True).encode()).hexdigest(),
 }
 _TABLE = {"q01": [-1.0, -2, 0], "q99": [1, 2, 0], "mean": [0, 0.5, 0], "std": [1, 1, 0]}
+POLICY = {
+    "type": "nano",
+    "input_features": {"observation.state": {"type": "STATE", "shape": [14]}},
+    "output_features": {"action": {"type": "ACTION", "shape": [14]}},
+}
 NORM_STATS = {"norm_stats": {"state": _TABLE, "actions": _TABLE}}
 RELEASED_BUFFER = {
     "mode": "episode",

@@ -33,7 +33,7 @@ def test_options_go_to_the_method_with_their_types():
             ["--method=ewc", "--method.strenght=5"],
             "--method.strenght.*Did you mean '--method.strength'.*--method.decay",
         ),
-        (["--method=er", "--method.strength=5"], "option of --method=er: '--method.strength'. Valid: none"),
+        (["--method=er", "--method.strength=5"], "option '--method.strength' of --method=er. Valid: none"),
         (["--method=ewc", "--method.samples=many"], "samples.*many.*int"),
         (["--method=ewc", "--method.decay=2"], "--method.decay must be between 0 and 1, got 2.0"),
         (["--method=ecw"], "Unknown --method 'ecw'.*Valid: er, sequential"),

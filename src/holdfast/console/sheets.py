@@ -265,7 +265,7 @@ def _as_seen(name: str) -> str:
 def checked_value(kind: str, value: Any) -> Any:
     """The value of an event as its kind has it."""
     if kind not in _VALUES:
-        raise unknown("kind of event", kind[:20], _VALUES)
+        raise unknown("event kind", kind[:20], _VALUES)
     what = f"The value of {kind!r}"
     return from_json(_VALUES[kind], outside.check(value, what), what)
 

@@ -1,8 +1,11 @@
 """The error shown to users: what is wrong, what would be right, what to do next."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, get_args
+
+_OWNER = re.compile(r"(?= (?:of|in) )")  # where "task of stream 'kitchen'" says whose task it is
 
 
 class HoldfastError(Exception):
@@ -27,9 +30,9 @@ def unknown(kind: str, value: object, valid: Iterable[object], meant: str | None
     The name stands right behind the noun: "task of stream 'kitchen'" gives "Unknown task 'x' of stream 'kitchen'".
     """
     names = [str(v) for v in valid]
-    noun, of, owner = kind.partition(" of ")
+    noun, *owner = _OWNER.split(kind, maxsplit=1)
     hint = f" Did you mean {meant!r}?" if meant else did_you_mean(value, names)
-    return HoldfastError(f"Unknown {noun} {str(value)!r}{of}{owner}.{hint} Valid: {', '.join(names) or 'none'}.")
+    return HoldfastError(f"Unknown {noun} {str(value)!r}{''.join(owner)}.{hint} Valid: {', '.join(names) or 'none'}.")
 
 
 def did_you_mean(value: object, names: Iterable[str], prefix: str = "") -> str:

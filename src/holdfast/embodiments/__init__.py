@@ -26,7 +26,7 @@ def load(name: str) -> Embodiment:
         return EMBODIMENTS[name]
     path = Path(name)
     if path.suffix != ".toml":
-        raise unknown("embodiment (give one of these or a .toml file)", name, EMBODIMENTS)
+        raise HoldfastError(f"{unknown('embodiment', name, EMBODIMENTS)} Or give a .toml file.")
     if not os.path.exists(path):
         raise HoldfastError(f"Embodiment file {name} does not exist.")
     content = read_toml(path)

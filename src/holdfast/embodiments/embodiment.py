@@ -46,7 +46,7 @@ class Dimension:
                 f"got {self.lower}, {self.upper}, {self.step} and {self.fastest}."
             )
         if self.kind not in KINDS:
-            raise unknown("kind of dimension", self.kind, KINDS)
+            raise unknown("dimension kind", self.kind, KINDS)
         if self.kind in ("delta", "velocity") and not self.lower <= 0 <= self.upper:
             raise HoldfastError(
                 f"Dimension {self.name!r} of kind {self.kind!r} needs lower <= 0 <= upper, so that it can stay; got "
