@@ -48,7 +48,11 @@ SIGNS = {
     "completion": ("completion", "bash"),
 }
 NEW = (*TRAIN, "--output=runs/other")
-PLANS = {"train --dry-run": ((*NEW, "--dry-run"), "steps in all")}
+PLANS = {
+    "train --dry-run": ((*NEW, "--dry-run"), "steps in all"),
+    "run --dry-run": (("run", "quickstart", "--dry-run"), "holdfast report"),
+    "study plan": (("study", "plan", "replay-ratio"), "disk:"),
+}
 MISTAKES = {
     "a flag": ((*NEW, "--batchsize=8"), "Did you mean"),
     "the base": ((*NEW, "--policy.path=nano_base"), "Did you mean"),

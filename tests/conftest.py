@@ -18,6 +18,8 @@ settings.load_profile("holdfast")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
+PATIENCE = 120_000  # milliseconds that a browser never takes, however busy the machine is
+
 
 def pytest_collection_modifyitems(items):
     """Files with slow tests come first, so that no process is left with one at the end."""
@@ -98,6 +100,14 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"], timeout=PATIENCE)
+        new_context = started.new_context
+
+        def patient(**options):
+            context = new_context(**options)
+            context.set_default_timeout(PATIENCE)
+            return context
+
+        started.new_context = patient
         yield started
         started.close()

@@ -38,6 +38,21 @@ def test_help_imports_neither_torch_nor_lerobot(command):
     assert "usage" in done.stdout
 
 
+def test_help_fits_the_terminal_and_leaves_examples_as_they_are(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("examples:")
+    assert max(map(len, lines[:start])) <= 80
+    assert "  holdfast score runs/single_arm-er --export trials.csv" in lines[start:]
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    prose = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Every tick")]
+    assert 100 < len(prose[0]) <= 118
+
+
 def test_unknown_command_suggests_the_nearest(capsys):
     assert main(["trian"]) == 2
     assert "Did you mean 'train'" in capsys.readouterr().err

@@ -1,8 +1,11 @@
 """The toy tasks that tests train on, and the smallest nano that can learn them."""
 
 import os
+from multiprocessing import get_context
 
 import numpy as np
+
+from holdfast.core import processes
 
 TASKS = {"reach": ("left",), "lift": ("left", "right"), "sweep": ("left",)}
 ACT = (
@@ -38,6 +41,11 @@ def stream_text(names=tuple(TASKS), embodiment="piper_x_pair"):
 def never_wait_for_the_disk():
     """Nobody cuts the power here, and a small training would wait as long as it computes. For a process of its own."""
     os.fsync = lambda handle: None
+
+
+def fork_workers():
+    """Worker pools are forked from this process, which has imported everything. For a process of its own."""
+    processes.FORKED = get_context("fork")
 
 
 def write_numbers(root, state_names, action_names, *, deltas=False, camera="observation.image", episodes=3, seed=0):

@@ -200,7 +200,7 @@ def test_mistakes_are_found_before_any_work(tmp_path):
         holdfast.record("touch", tmp_path, episodes=1)
     with pytest.raises(HoldfastError, match="got 97x97"):
         holdfast.record(["stack_bowls"], tmp_path, episodes=1, size=97)
-    with pytest.raises(HoldfastError, match=r"Unknown task of the arena 'twin' 'stack_bowl'\. Did you mean"):
+    with pytest.raises(HoldfastError, match=r"Unknown task 'stack_bowl' of the arena 'twin'\. Did you mean"):
         holdfast.record(["stack_bowl"], tmp_path, episodes=1)
     assert not list(tmp_path.iterdir())
 

@@ -219,7 +219,7 @@ def test_an_arena_without_scripted_policies_or_window_refuses_both():
 
     arena = Bare()
     arena.check()
-    with pytest.raises(HoldfastError, match=r"Unknown scripted policy of the arena 'fake' 'expert'. Valid: none"):
+    with pytest.raises(HoldfastError, match=r"Unknown scripted policy 'expert' of the arena 'fake'. Valid: none"):
         arena.policy("expert", arena.open("touch"), None)
     with pytest.raises(HoldfastError, match=r"has no window. Give --out"):
         arena.view(arena.open("touch"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdfast.arenas.board import PANEL, board
+from holdfast.arenas.board import PANEL, board, without_rubric
 from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
 from holdfast.catalog import tasks as catalog_tasks
@@ -53,6 +53,16 @@ def test_board_lights_milestones_green_and_penalties_red():
     assert lit(some)[1] == 0 < lit(more)[1]
 
 
+def test_the_images_are_cut_out_whole_even_where_a_video_blurs_their_edge():
+    two = dict(list(IMAGES.items())[:2])
+    picture = board(catalog_task("stack_bowls"), two, Reached((), {}), 0).copy()
+    assert picture.shape == (360, 640 + PANEL, 3)
+    picture[[58, 59, 300, 303], :60] = 200
+    cut = without_rubric(picture)
+    assert cut.shape == (240, 640, 3)
+    assert (cut[[0, -1], -1] == 90).all()
+
+
 def test_a_milestone_that_does_not_count_stays_dark():
     picture = board(catalog_task("stack_bowls"), IMAGES, Reached(("lifted",), {}), 0)
     assert lit(picture) == (0, 0)
@@ -78,7 +88,7 @@ def test_doing_nothing_is_shown_as_nothing(tmp_path, monkeypatch, capsys, quick_
 
 
 @pytest.mark.slow
-def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys):
+def test_recorded_episode_is_scored_by_repeating_it(tmp_path, capsys, quick_pictures):
     from holdfast.arenas.record import record
 
     (done,) = record([RecordingOrder("press_button", 2, "standard", 64, 64, 40)], tmp_path, processes=1)

@@ -1,57 +1,50 @@
 """Who only trains, serves or evaluates elsewhere needs no MuJoCo; who opens the twin is told what to install."""
 
 import os
-import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from fake_arena import STREAM
-from toys import TINY
+from toys import TINY, fork_workers
 
 from holdfast import arenas
 from holdfast.arenas.twin import contact_sheet, make_base, write_task_page
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import FORKED
 
 HERE = Path(__file__).parent
 NEEDED = r"The twin needs MuJoCo. Install it with: pip install 'holdfast\[twin\]'"
-# A process that cannot import MuJoCo, nor can those that it starts.
-HIDDEN = 'import sys\nsys.modules["mujoco"] = None\n'
-SCRIPT = f"""
-import sys
-from holdfast.cli import main
 
-assert sys.modules["mujoco"] is None
-fake, tiny = "--arena=fake_arena:FakeArena", {TINY!r}
-record = ["record", fake, "--tasks", "touch", "mirror", "--episodes", "2", "--size", "32", "--processes", "1"]
-assert main([*record, "--output", "data"]) == 0
-train = ["train", "--stream=stream.toml", "--output=run", "--device=cpu", *tiny]
-assert main([*train, "--steps=2", "--batch_size=4", "--norm.limit=100"]) == 0
-assert main(["evaluate", "run", fake, "--device=cpu", "--processes=2", "--trials=1"]) == 0
-assert main(["metrics", "run"]) == 0
-for command in ("serve", "train", "record", "watch", "rollout", "twin", "evaluate"):
-    try:
-        main([command, "--help"])
-    except SystemExit as end:
-        assert end.code == 0, command
-"""
+
+def _work_without_mujoco(folder):
+    """Record, train and try, in a process of its own that cannot import MuJoCo, nor can those that it starts."""
+    assert "mujoco" not in sys.modules, "the fork server has imported it with the commands"
+    sys.modules["mujoco"] = None
+    fork_workers()
+    os.chdir(folder)
+    with Path("said.txt").open("w") as said, redirect_stdout(said), redirect_stderr(said):
+        fake = "--arena=fake_arena:FakeArena"
+        record = ["record", fake, "--tasks", "touch", "mirror", "--episodes", "2", "--size", "32", "--processes", "1"]
+        assert main([*record, "--output", "data"]) == 0
+        train = ["train", "--stream=stream.toml", "--output=run", "--device=cpu", *TINY]
+        assert main([*train, "--steps=2", "--batch_size=4", "--norm.limit=100"]) == 0
+        assert main(["evaluate", "run", fake, "--device=cpu", "--processes=2", "--trials=1"]) == 0
+        assert main(["metrics", "run"]) == 0
+        for command in ("serve", "train", "record", "watch", "rollout", "twin", "evaluate"):
+            with pytest.raises(SystemExit, match=r"^0$"):
+                main([command, "--help"])
 
 
 @pytest.mark.slow
 def test_recording_training_metrics_and_trials_elsewhere_need_none(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(HIDDEN)
     (tmp_path / "stream.toml").write_text(STREAM)
-    path = os.pathsep.join([str(tmp_path), str(HERE), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    process = FORKED.Process(target=_work_without_mujoco, args=(tmp_path,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0, (tmp_path / "said.txt").read_text()[-4000:]
 
 
 @pytest.fixture

@@ -68,6 +68,15 @@ def test_the_buffer_opens_in_lerobot_with_one_task_per_instruction(lab, tmp_path
     assert torch.allclose(last[key], wanted)
 
 
+def test_a_copy_of_a_stage_is_not_the_last_one(lab, tmp_path, capsys):
+    run = shutil.copytree(lab / "run", tmp_path / "run")
+    shutil.copytree(run / "stages" / "01-reach", run / "stages" / "09-before")
+    assert main(["export", "buffer", str(run), f"--output={tmp_path}/kept"]) == 0
+    assert "4 episodes of 2 tasks" in capsys.readouterr().out
+    assert main(["export", "buffer", str(run), "--stage=9", f"--output={tmp_path}/other"]) == 2
+    assert "Unknown finished stage" in capsys.readouterr().err
+
+
 def test_exported_datasets_merge_in_lerobot(lab, tmp_path):
     from holdfast.data.lerobot.writer import merge_datasets
 

@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from holdfast import catalog
+from holdfast.core.json_records import to_json
+
 GUARDED = """
 import builtins, os, sys
 usual = builtins.__import__
@@ -29,6 +32,8 @@ def folder(tmp_path):
     """A run that looks like one until it is opened."""
     checkpoint = tmp_path / "run" / "stages" / "01-press_button" / "checkpoint"
     checkpoint.mkdir(parents=True)
+    settings = {"config": {"method": "er"}, "tasks": [to_json(catalog.task("press_button"))]}
+    (tmp_path / "run" / "run.yaml").write_text(json.dumps(settings))
     (checkpoint / "buffer.json").write_text("{}")
     (checkpoint / "config.json").write_text(json.dumps({"stream": "single_arm", "data_root": "data"}))
     return tmp_path
@@ -56,6 +61,7 @@ def said_first(words, folder):
         (["evaluate", "run"], "starting"),
         (["export", "buffer", "run", "--output=kept"], "reading the kept episodes"),
         (["serve", "bundle"], "loading the policy"),
+        (["rollout", "--task=press_button", "--policy=run/stages/01-press_button/checkpoint"], "loading the policy"),
         (["watch", "--task=press_button", "--out=watched.mp4"], "opening the task"),
     ],
 )

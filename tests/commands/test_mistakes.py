@@ -39,6 +39,11 @@ MISTAKES = {
     "a dataset's folder": (train("--stream=typo.toml"), "Did you mean 'data/lift'?"),
     "a dataset that is only on the hub": (train("--stream=hub.toml"), "hf download --repo-type=dataset me/lift"),
     "a policy that is only on the hub": (train("--policy.path=me/policy"), "hf download --repo-type=model me/policy"),
+    "a robot that the base does not know": (
+        train("--stream=other_robot.toml", "--preset=cpu"),
+        "add --policy.type=nano --policy.image_size=64",
+    ),
+    "statistics of another robot": (train("--stream=other_robot.toml", "--preset=gpu"), "Give --norm.stats= to"),
     "an old dataset": (train("--stream=old.toml"), "holdfast import dataset"),
 }
 
@@ -56,6 +61,12 @@ def folder(tmp_path_factory):
     (folder / "typo.toml").write_text(hub_dataset("data/lft"))
     (folder / "hub.toml").write_text(hub_dataset("me/lift"))
     (folder / "old.toml").write_text(hub_dataset("old"))
+    features = {name: {"dtype": "float32", "shape": [4]} for name in ("observation.state", "action")}
+    header = {"codebase_version": "v3.0", "features": features, "total_episodes": 1, "total_frames": 9, "fps": 10}
+    header |= {"data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"}
+    (folder / "other_robot" / "meta").mkdir(parents=True)
+    (folder / "other_robot" / "meta" / "info.json").write_text(json.dumps(header))
+    (folder / "other_robot.toml").write_text(hub_dataset("other_robot"))
     return folder
 
 

@@ -2,9 +2,9 @@
 
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -83,18 +83,12 @@ def promptly():
         signal.signal(signal.SIGALRM, before)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Server:
     """`holdfast score` in a process of its own, which can be killed and started again on the same port."""
 
-    def __init__(self, *folders, port=None, flags=()):
-        self.port = port or free_port()
-        self.command = [sys.executable, "-m", "holdfast", "score", *map(str, folders), "--port", str(self.port), *flags]
+    def __init__(self, *folders, port=0, flags=()):
+        self.port = port  # 0: a free one, which it keeps
+        self.command = [sys.executable, "-m", "holdfast", "score", *map(str, folders), *flags]
         self.process = None
         self.start()
 
@@ -103,8 +97,9 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self):
-        self.process = subprocess.Popen(self.command, env=os.environ, stdout=subprocess.PIPE, text=True)
-        self.said = self.process.stdout.readline()
+        command = [*self.command, "--port", str(self.port)]
+        self.process = subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE, text=True)
+        self.port = int(re.search(r"Scoring at http://[^/]+:(\d+)/", self.process.stdout.readline())[1])
         for _ in range(1200):  # a minute
             try:
                 urllib.request.urlopen(f"{self.address}/api/hello", timeout=2).close()

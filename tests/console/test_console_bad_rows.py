@@ -131,7 +131,7 @@ def test_a_verdict_that_cannot_be_written_does_not_stop_the_others(tmp_path, ope
     folder = make_run(tmp_path / "er", 2, tasks=TASKS)
     add_row(folder, open_runs(folder).next("Ada", "video").ticket, kind="submit", value=judgement(task="fly"))
     later = open_runs(folder)
-    assert "the trial of 'Ada' was not written. Unknown task of the run 'fly'" in capsys.readouterr().err
+    assert "the trial of 'Ada' was not written. Unknown task 'fly' of the run" in capsys.readouterr().err
     score(later, "Bob")
     assert [trial.operator for trial in trials(folder)] == ["Bob"]
 

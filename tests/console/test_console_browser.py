@@ -18,7 +18,7 @@ def serving():
     """A function that starts a console; it ends with the test."""
     servers = []
 
-    def start(*folders, flags=("--operator", "Ada"), port=None):
+    def start(*folders, flags=("--operator", "Ada"), port=0):
         servers.append(Server(*folders, flags=flags, port=port))
         return servers[-1]
 

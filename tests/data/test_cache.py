@@ -16,8 +16,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from toys import fork_workers
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import FORKED
 from holdfast.core.records import Task
 from holdfast.data.cache import build as cache_build
 from holdfast.data.cache import cache as caches
@@ -407,38 +409,27 @@ def test_what_goes_wrong_in_a_process_is_said(shelf, monkeypatch):
         shelf.open(workers=3)
 
 
-DYING = """
-import os, signal
-from pathlib import Path
-from rich.console import Console
-from holdfast.data.cache import build as cache_build
-from holdfast.data.cache import spec as cache_spec
-from holdfast.data.cache.cache import open_cache
-from holdfast.data.cache.files import CacheFiles
-from holdfast.data.cache.config import CacheConfig
-from holdfast.data.lerobot.source import open_source
+def _build_and_die(dataset, root):
+    """Die after three blocks, in a process of its own, which leads a group."""
+    os.setsid()
+    fork_workers()
+    finished = CacheFiles.finished
 
-finished = CacheFiles.finished
+    def dying(self, block):
+        finished(self, block)
+        if block.number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def dying(self, block):
-    finished(self, block)
-    if block.number == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-if __name__ == "__main__":
     cache_build._FEW, cache_spec.BLOCK, CacheFiles.finished = 0, 1, dying
-    open_cache(open_source({dataset!r}), None, CacheConfig({root!r}, "jpeg", 3), Console(quiet=True))
-"""
+    open_cache(open_source(dataset), None, CacheConfig(root, "jpeg", 3), Console(quiet=True))
 
 
 def test_a_killed_build_leaves_no_process_behind_and_goes_on(shelf, tmp_path, built):
-    script = tmp_path / "dying.py"
-    script.write_text(DYING.format(dataset=str(shelf.dataset), root=str(shelf.root)))
-    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
-    assert process.wait() == -signal.SIGKILL
-    deadline = time.monotonic() + 120
-    while alive(process.pid):
-        assert time.monotonic() < deadline, "a worker outlived the builder"
+    process = FORKED.Process(target=_build_and_die, args=(str(shelf.dataset), str(shelf.root)))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    while alive(process.pid):  # only the test's own limit of time can end this: a worker has outlived the builder
         time.sleep(0.05)
     done = len(shelf.files("jpeg").read_blocks())
     assert 1 <= done < 2 * EPISODES

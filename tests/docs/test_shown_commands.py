@@ -1,7 +1,6 @@
 """Every command of README and the pages works on the files that they show, on tiny data."""
 
 import re
-from concurrent.futures import Executor, Future
 from pathlib import Path
 
 import pytest
@@ -10,24 +9,12 @@ from shown_commands import REPOSITORY, shown_commands, write_files
 from studies.studied import write_folder
 
 from holdfast.core.records import Task
-from holdfast.evaluate import workers
 
 README = REPOSITORY / "README.md"
 # The code of tutorials is run by tests of their own, except where a page of README's world does.
 TUTORIALS = [REPOSITORY / "docs" / "tutorials" / "add_a_method.md"]
 PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), *TUTORIALS]
 SHOWING = [page for page in PAGES if shown_commands(page)]
-
-
-class InThisProcess(Executor):
-    """Runs trials here."""
-
-    def __init__(self, *start, **named): ...
-
-    def submit(self, run, *given):
-        future = Future()
-        future.set_result(run(*given))
-        return future
 
 
 def test_make_has_the_shown_targets():
@@ -38,7 +25,7 @@ def test_make_has_the_shown_targets():
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(tmp_path_factory, short_trials):
     """The commands of README, carried out from top to bottom in the current folder, on tiny data."""
     from holdfast.data.toy_world import write_dataset
     from holdfast.embodiments import load
@@ -46,7 +33,6 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(workers, "worker_pool", InThisProcess)
         for page in (README, *SHOWING):
             write_files(page)
         shown = [command for command in shown_commands(README) if not command.only_parsed]

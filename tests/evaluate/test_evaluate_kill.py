@@ -11,18 +11,18 @@ import time
 import pytest
 from runs import twins
 
+from holdfast.cli import main
 from holdfast.evaluate.engine import Choice, _orders, plan
-from holdfast.evaluate.workers import Setup, run_share
+from holdfast.evaluate.workers import SHARE, Setup, run_share
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
-TRIALS = 24
+TRIALS = SHARE + 2  # one process has a whole share, the other is done with its first trial long before
 COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def start(run):
-    flags = ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1"]
-    return subprocess.Popen([sys.executable, "-c", COMMAND, *flags], stdout=subprocess.PIPE, text=True)
+def flags(run):
+    return ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1"]
 
 
 def written(run):
@@ -53,7 +53,7 @@ def alive(pid):
 @pytest.mark.timeout(1800)  # half a minute of CPU time, on a busy machine much longer
 def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
-    process = start(run)
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *flags(run)], stdout=subprocess.PIPE, text=True)
     while not written(run) and process.poll() is None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGSTOP)  # else it may be done before its workers are listed
@@ -62,15 +62,11 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     process.wait()
     before = written(run)
     assert 0 < len(before) < TRIALS
-    deadline = time.monotonic() + 120
-    while any(map(alive, workers)) and time.monotonic() < deadline:
-        time.sleep(0.1)
     assert len(workers) >= 4, "two, the server that forks them, and Python's tracker of resources"
-    assert not any(map(alive, workers)), "workers go with the one who started them"
+    while any(map(alive, workers)):  # workers go with the one who started them; the test's own limit of time is one
+        time.sleep(0.1)
 
-    process = start(run)
-    out, _ = process.communicate()
-    assert process.returncode == 0, out
+    assert main(flags(run)) == 0
     with Trials(run / "trials.sqlite") as trials:
         found = trials.all()
     assert written(run)[: len(before)] == before, "what was written stays"

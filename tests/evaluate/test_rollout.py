@@ -19,6 +19,7 @@ from holdfast.evaluate.remote_lane import RemoteLane
 from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, TrialOrder, play
 from holdfast.evaluate.workers import Setup, local, on_ray, run_share
 from holdfast.policies.pilot import Pilot
+from holdfast.twin.tasks import task_class
 
 pytestmark = pytest.mark.sim
 CPU = Setup("cpu")
@@ -237,9 +238,10 @@ def test_a_trial_ends_at_full_score_and_says_when_what_was_reached(checkpoint):
     assert trial.times[trial.milestones[-1]] == pytest.approx(trial.seconds, abs=0.7)
 
 
-def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path):
+def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, batch, tmp_path, monkeypatch):
     import av
 
+    monkeypatch.setattr(task_class("press_button"), "max_steps", 90)
     (plain,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0]))
     (filmed,) = played(batch, [LocalLane("twin")], orders(checkpoint, [0], run=tmp_path, video="videos/a.mp4"))
     assert replace(filmed, video="", run="small") == plain

@@ -147,6 +147,18 @@ def test_weights_that_do_not_fit_are_named(trained, tmp_path):
         adapter.load_strictly(policy, tmp_path / "long.safetensors")
 
 
+def test_saved_weights_of_other_shapes_are_refused_in_one_sentence(recorded):
+    from holdfast.data.lerobot.source import open_source
+    from holdfast.policies.adapter import build
+    from holdfast.policies.config import PolicyChoice
+
+    choice = PolicyChoice(path="nano-base", options={"width": "64", "image_size": "64"})
+    with pytest.raises(HoldfastError) as refused:
+        build(choice, open_source(str(recorded / "reach")), "cpu", seed=1)
+    assert str(refused.value).count("torch.Size") == 2, "only the first of many weights"
+    assert str(refused.value).endswith("give --policy.type=nano without --policy.path.")
+
+
 def test_replayed_samples_are_normalized_with_their_own_tasks_statistics():
     from lerobot.processor.converters import batch_to_transition
 

@@ -140,7 +140,20 @@ def test_a_video_shows_a_picture_before_it_plays(opened):
             await picture.decode();
             return [picture.naturalWidth, picture.naturalHeight];
         }""")
-        assert shape == [400, 400]
+        assert shape == [640, 640]
+
+
+def test_the_controls_of_a_video_cover_it_only_while_it_is_used(opened):
+    tab = opened()
+    video = tab.locator("video").first
+    state = "film => [film.controls, film.parentElement.classList.contains('still')]"
+    assert video.evaluate(state) == [False, True]
+    video.hover()
+    assert video.evaluate(state) == [True, False]
+    tab.locator("h1").hover()
+    assert video.evaluate(state) == [False, True]
+    video.focus()
+    assert video.evaluate(state) == [True, False]
 
 
 def test_the_page_starts_with_what_was_found(opened):

@@ -140,9 +140,9 @@ def test_a_video_has_a_poster_of_its_shape_and_a_lost_one_has_none(tmp_path):
     Trials(folder / "trials.sqlite").add(broken)
     whole, lost = clips(gather([folder]), ["er"], folder / "report" / "index.html")
     picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(whole.poster.removeprefix("data:image/jpeg;base64,")))))
-    assert picture.shape == (400, 400, 3)
-    assert picture[175, 220, 0] > 150, "the square has come to the right: the last picture"
-    assert picture[175, 30, 0] < 80
+    assert picture.shape == (640, 640, 3)
+    assert picture[280, 352, 0] > 150, "the square has come to the right: the last picture"
+    assert picture[280, 48, 0] < 80
     assert (lost.poster, lost.strip) == ("", [])
     assert len(whole.poster) < 20_000
 

@@ -71,7 +71,7 @@ def test_one_source_can_be_chosen(tmp_path, folder):
     text = write([other, folder], source="operator").read_text()
     assert f"holdfast score {other}" in text
     assert "judged by twin" not in text
-    with pytest.raises(HoldfastError, match=r"source of the trials in .*er 'operators'.*Valid: twin, operator"):
+    with pytest.raises(HoldfastError, match=r"source 'operators' of the trials in .*er\..*Valid: twin, operator"):
         gather([folder], "operators")
 
 

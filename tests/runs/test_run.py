@@ -13,7 +13,7 @@ from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage
 from holdfast.report.gather import read_results
 from holdfast.runs.paths import RunPaths, is_evaluation_video
-from holdfast.runs.run import read_run
+from holdfast.runs.run import read_run, started_stages
 
 TASKS = ("press_button", "push_box")
 
@@ -43,7 +43,7 @@ def test_it_reads_tasks_settings_and_finished_stages(path):
     assert [(s.number, s.name, s.folder, s.seen) for s in run.stages] == [
         (1, "press_button", "01-press_button", ("press_button",))
     ]
-    assert [(s.number, s.name) for s in run.paths.stages()] == [(1, "press_button"), (2, "push_box")]
+    assert [(s.number, s.name) for s in started_stages(run.paths)] == [(1, "press_button"), (2, "push_box")]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,14 @@ def test_it_reads_tasks_settings_and_finished_stages(path):
 def test_folders_beside_the_stages_are_not_taken_for_some(path, name):
     shutil.copytree(path / "stages" / "01-press_button", path / "stages" / name)
     assert [stage.number for stage in read_run(path).stages] == [1]
+    assert [stage.folder.name for stage in started_stages(RunPaths(path))] == ["01-press_button"]
     (results,) = read_results(path)
     assert [stage.number for stage in results.stages] == [1]
+
+
+def test_a_run_that_has_not_begun_has_no_stages(tmp_path):
+    (tmp_path / "stages" / "01-press_button").mkdir(parents=True)
+    assert started_stages(RunPaths(tmp_path)) == []
 
 
 @pytest.mark.parametrize(("method", "found"), [("joint", ["joint"]), ("own.py:Mine", ["joint", "old", "warmup"])])

@@ -127,7 +127,7 @@ def test_the_command_serves_and_sigterm_lets_it_finish(bundle):
             for line in server.stdout:
                 if line.startswith("serving on "):
                     break
-            with connect(line.split()[-1], compression=None) as client:
+            with connect(line.split()[-1], compression=None, open_timeout=120) as client:
                 assert unpack(client.recv())["bundle"] == bundle.hash
                 client.send(pack(question(1)))
                 assert unpack(client.recv(timeout=120))["task"] == TASKS[1]

@@ -168,7 +168,10 @@ def test_ten_thousand_malformed_messages_are_answered_in_words(reply):
 
 
 def test_malformed_messages_over_a_socket_leave_the_server_answering(bundle):
-    with serving(bundle, FakePolicy()) as (port, _), connect(f"ws://127.0.0.1:{port}", compression=None) as client:
+    with (
+        serving(bundle, FakePolicy()) as (port, _),
+        connect(f"ws://127.0.0.1:{port}", compression=None, open_timeout=60) as client,
+    ):
         client.recv()
         words = 0
 
@@ -212,7 +215,7 @@ def test_what_knocks_at_the_door_without_the_token_stays_outside(bundle):
 
         knock()
         headers = {"Authorization": f"Api-Key {token}"}
-        with connect(f"ws://127.0.0.1:{port}", compression=None, additional_headers=headers) as client:
+        with connect(f"ws://127.0.0.1:{port}", compression=None, open_timeout=60, additional_headers=headers) as client:
             client.recv()
             client.send(BYTES)
             assert unpack(client.recv(timeout=60))["seed"] == 0

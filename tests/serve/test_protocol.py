@@ -60,7 +60,7 @@ WRONG = {
     "prompt": ({"prompt": "make tea"}, "Unknown prompt 'make tea'.*press_button"),
     "prompt number": ({"prompt": 3}, "A prompt is text, got '3'"),
     "both prompts": ({"task": "press_button"}, "'prompt' or 'task', not both"),
-    "typo": ({"sead": 3}, "Unknown key of a question 'sead'. Did you mean 'seed'"),
+    "typo": ({"sead": 3}, "Unknown key 'sead' of a question. Did you mean 'seed'"),
     "short state": ({"state": np.zeros(13)}, "must be 14 numbers, got float64 of shape 13"),
     "state with axis": ({"state": np.zeros((1, 14))}, "shape 1 x 14"),
     "state of booleans": ({"state": np.zeros(14, bool)}, "got bool"),

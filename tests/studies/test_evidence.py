@@ -330,7 +330,7 @@ BAD_CONTENT = {
     "an older version": (lambda c: c.update(version=0), "has version 0 of the evidence format"),
     "a newer version": (lambda c: c.update(version=2), "has version 2 of the evidence format"),
     "another format": (lambda c: c.update(format="x"), "is not evidence of a study"),
-    "a run that the study lacks": (lambda c: c["runs"].update(x=run_of(c)), "Unknown run of study mini 'x'"),
+    "a run that the study lacks": (lambda c: c["runs"].update(x=run_of(c)), "Unknown run 'x' of study mini"),
     "the run of another seed": (lambda c: c["runs"].update({"er-2": run_of(c)}), "which its name denies"),
     "an unknown field": (lambda c: run_of(c).update(more=1), "more is not known"),
     "a missing field": (lambda c: run_of(c).pop("trials"), "trials is missing"),

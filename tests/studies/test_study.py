@@ -1,5 +1,6 @@
 """A study's file: which runs it makes, what they are called, what it refuses, what is planned."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,14 @@ from point_study import edited, write_study
 
 from holdfast.catalog import load_stream
 from holdfast.cli import main
+from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import METHODS, build_method
+from holdfast.recipes import RECIPES
 from holdfast.replay.buffer import quota
-from holdfast.studies import load_study, shipped
-from holdfast.studies.jobs import StudyFolder, make_jobs
+from holdfast.studies import Study, load_study, shipped
+from holdfast.studies.jobs import StudyFolder, make_jobs, train_flags
+from holdfast.train.config import TrainConfig
 
 
 @pytest.fixture
@@ -84,10 +88,39 @@ def test_a_study_of_several_streams_records_the_tasks_of_all_once_for_every_seed
         words = jobs[f"record-seed-{seed}"].command
         tasks = words[words.index("--tasks") + 1 : words.index("--episodes")]
         assert sorted(tasks) == sorted(load_stream("heterogeneous", "data").names)  # all ten
-        training = jobs[f"train-bimanual-er-replay.share=frames-{seed}"]
+        training = jobs[f"train-bimanual-er-{seed}"]
         assert {"--stream=bimanual", f"--data_root=here/data/seed-{seed}"} <= set(training.command)
         assert training.needs == (f"record-seed-{seed}",)
     assert len(jobs) == 3 + 2 * 3 * 9 + 1
+
+
+@pytest.mark.parametrize("name", ["single_arm", "bimanual", "heterogeneous"])
+def test_the_study_of_recipes_trains_and_tries_as_the_recipes_do(name):
+    study, recipe = load_study("recipes"), RECIPES[name](Path("here"), seed=4)
+    made = [config for runs in recipe.parts.values() for config in runs]
+    groups = {flags["method"]: run for run in study.runs() if (flags := run.flags)["stream"] == name and run.seed == 4}
+    for config in made:
+        studied = parse(TrainConfig, "train", train_flags(study, StudyFolder(Path("here")), groups[config.method]), "")
+        own = {key: getattr(config, key) for key in ("output", "data_root", "share")}
+        assert replace(studied, **own) == config
+    assert len(made) == 2
+    assert (study.record.episodes, study.record.size) == (recipe.record.episodes, recipe.record.size)
+    assert (study.evaluate.trials, study.evaluate.horizon) == (recipe.evaluate.trials, recipe.evaluate.horizon)
+
+
+def test_names_tell_what_differs_between_runs_of_one_stream_and_method():
+    grids = (
+        {"stream": ["single_arm", "bimanual"], "method": "sequential", "steps": 960},
+        {"stream": "single_arm", "method": "er", "steps": 800, "replay.frequency": [0.2, 0.5]},
+        {"stream": "single_arm", "method": "er", "steps": 800, "optim.lr": 1e-3},
+    )
+    assert [label for label, _ in Study("s", {}, grids=grids).groups] == [
+        "single_arm-sequential",
+        "bimanual-sequential",
+        "single_arm-er-replay.frequency=0.2",
+        "single_arm-er-replay.frequency=0.5",
+        "single_arm-er-optim.lr=0.001",
+    ]
 
 
 @pytest.mark.parametrize(("stream", "steps", "kept"), [("single_arm", 4800, 20), ("heterogeneous", 9800, 10)])

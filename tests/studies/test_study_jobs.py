@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import studied
 from point_study import edited, write_study
 
 from holdfast.cli import main
@@ -25,10 +27,10 @@ from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
 from holdfast.studies.on_node import is_running, run_command
 from holdfast.studies.on_ray import Cluster, FinishedJob
 from holdfast.studies.parcels import moved, outside, pack, unpack
-from holdfast.studies.plan import make_plan
+from holdfast.studies.plan import make_plan, status
 from holdfast.train.config import TrainConfig
 
-SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(30); print('late')"]
+SLEEPS = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600); print('late')"]
 
 
 @pytest.fixture
@@ -99,6 +101,15 @@ def test_status_tells_running_and_failed_jobs_with_their_last_lines(file, folder
         "train-sequential-1 running: step 2",
         "train-er-1 failed: it broke",
     ]
+
+
+def test_a_copy_of_a_stage_is_not_counted(tmp_path):
+    file = studied.write_study(tmp_path)
+    folder = StudyFolder(studied.write_folder(file, tmp_path / "study", ("er-1",)))
+    stages = folder.runs / "er-1" / "stages"
+    shutil.copytree(stages / "01-stack_bowls", stages / "03-stack_bowls")
+    found = {one.run.run.name: one.stages for one in status(folder, planned(file, folder)[1])}
+    assert (found["er-1"], found["er-2"]) == (2, 0)
 
 
 def test_a_damaged_history_is_read_as_far_as_it_goes(folder):
@@ -172,9 +183,9 @@ def test_a_run_on_the_cpu_takes_no_gpu_of_a_cluster(file, tmp_path, monkeypatch)
         found = {job.kind: (*Cluster(None, 2)._share(job), "--device" in job.command) for job in jobs}
         return found["train"][:2], found["evaluate"]
 
-    assert shares() == ((4, 0), (8, 0, True))
+    assert shares() == ((4, 0), (4, 0, True))
     edited(file, 'device = "cpu"', 'preset = "cpu"')
-    assert shares() == ((4, 0), (8, 0, True))
+    assert shares() == ((4, 0), (4, 0, True))
     edited(file, 'preset = "cpu"', 'preset = "cpu"\ndevice = "auto"')
     assert shares() == ((2, 0.5), (4, 1.0, False))
 

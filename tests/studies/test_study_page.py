@@ -106,6 +106,24 @@ def test_what_a_study_lacks_leaves_no_empty_section(tmp_path):
     assert not re.search(r'<div class="drawings">\s*</div>', text)
 
 
+def test_symbols_are_explained_and_only_measured_columns_are_shown(tmp_path):
+    results = made_up(tmp_path, SMALL, ({"replay.frequency": [0.2, 0.5]},), seeds=(1,), trials=2)
+    text = words(write(results, tmp_path / "one" / "index.html").read_text())
+    assert "f_r replay frequency: share of the training that replays old episodes" in text
+    assert "ρ replay ratio" not in text
+    assert "MB of weights" not in text
+    for group in results.groups:
+        run = group.runs[1]
+        stages = tuple(replace(stage, weights_bytes=2_500_000) for stage in run.stages)
+        group.runs[1] = replace(run, stages=stages)
+    text = write(results, tmp_path / "other" / "index.html").read_text()
+    assert "MB of weights" in text
+    table = text[text.index('id="groups"') : text.index("</table>")]
+    assert {
+        len(re.findall(r"<t[hd]\b", row)) for row in re.findall(r"<tr>(?!<th colspan).*?</tr>", table, re.DOTALL)
+    } == {8}
+
+
 @pytest.mark.filterwarnings("error::UserWarning")  # of matplotlib, when names leave no room for the axes
 def test_hostile_text_is_escaped(tmp_path):
     grids = ({"policy.path": [EVIL, "x"]},)

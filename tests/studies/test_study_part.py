@@ -50,9 +50,9 @@ def test_a_part_is_the_runs_that_have_all_settings(file):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["sed=1"], "Unknown flag of --only 'sed'. Did you mean 'seed'? Valid: seed, stream,"),
-        (["seed=1,3"], "Unknown value of --only seed '3'. Valid: 1, 2."),
-        (["method=joint"], "Unknown value of --only method 'joint'. Valid: sequential, er."),
+        (["sed=1"], "Unknown flag 'sed' of --only. Did you mean 'seed'? Valid: seed, stream,"),
+        (["seed=1,3"], "Unknown value '3' of --only seed. Valid: 1, 2."),
+        (["method=joint"], "Unknown value 'joint' of --only method. Valid: sequential, er."),
         (["seed"], "got 'seed'"),
         (["seed=1", "seed=2"], "names seed twice"),
         (["method=sequential", "replay.frequency=0.5"], "No run of points has all of"),

@@ -17,6 +17,7 @@ PANEL = 320
 _LEAST = 200  # pixels of height below which an image is enlarged
 _MARGIN = 20
 _CODEC_LOSS = 8  # by which a video may change a colour
+_BLANK = 0.75  # share of paper in a row from which it is a margin; beside an image a video may blur the rest
 _PAPER, _INK, _FAINT = (250, 250, 248), (32, 34, 38), (150, 153, 158)
 _GREEN, _RED, _LINE = (24, 140, 66), (200, 40, 40), (222, 222, 218)
 
@@ -50,8 +51,8 @@ def board(task: Task, images: dict[str, np.ndarray], reached: Reached | None, se
 def without_rubric(picture: np.ndarray) -> np.ndarray:
     """The images of a picture of `board`, which a video may have changed a little, without the rubric beside them."""
     images = picture[:, :-PANEL]
-    margin = (np.abs(images.astype(int) - _PAPER) <= _CODEC_LOSS).all(axis=(1, 2))
-    rows = np.flatnonzero(~margin)
+    blank = (np.abs(images.astype(int) - _PAPER) <= _CODEC_LOSS).all(axis=2)
+    rows = np.flatnonzero(blank.sum(axis=1) < _BLANK * blank.shape[1])
     return images[rows[0] : rows[-1] + 1] if len(rows) else picture
 
 

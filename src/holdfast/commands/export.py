@@ -91,8 +91,9 @@ def _export_policy(folder: Path, output: Path, instruction: str | None) -> int:
 def _buffer_file(run: Path, stage: int | None) -> Path:
     """The buffer of a run's stage."""
     from holdfast.runs.paths import RunPaths
+    from holdfast.runs.run import started_stages
 
-    files = {stage.number: stage.checkpoint.buffer_file for stage in RunPaths(run).stages()}
+    files = {stage.number: stage.checkpoint.buffer_file for stage in started_stages(RunPaths(run))}
     found = {number: file for number, file in files.items() if file.exists()}
     if not found:
         raise HoldfastError(f"{run} is not a run with a finished stage: there is no stages/*/checkpoint/buffer.json.")

@@ -94,7 +94,7 @@ def _import_tasks(dataset: str, stream: str | None, output: Path) -> int:
     told = [task.instruction for task in tasks]
     for task in tasks:
         if task.instruction not in found:
-            raise unknown(f"instruction of {dataset}, for the task {task.name!r},", task.instruction, found)
+            raise unknown(f"instruction of {dataset}, for the task {task.name!r}", task.instruction, found)
         if told.count(task.instruction) > 1:
             raise HoldfastError(f"Several tasks of {stream} have the instruction {task.instruction!r}.")
     total = sum(len(found[words]) for words in told)
@@ -151,5 +151,5 @@ def _number(file: Path) -> int:
 
 def _entry(tasks: tuple[StreamTask, ...], number: int, file: Path) -> StreamTask:
     if not 1 <= number <= len(tasks):
-        raise unknown(f"task of the stream, for {file},", number, range(1, len(tasks) + 1))
+        raise unknown(f"task of the stream, for {file}", number, range(1, len(tasks) + 1))
     return tasks[number - 1]

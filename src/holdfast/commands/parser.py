@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from typing import Any, NoReturn
 
 from holdfast.core.errors import HoldfastError, did_you_mean, unknown
@@ -11,6 +12,16 @@ from holdfast.core.errors import HoldfastError, did_you_mean, unknown
 # What argparse says of a value that is not one of an argument's.
 _CHOICE = re.compile(r"argument (?P<name>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<valid>.*)\)")
 _UNKNOWN = "unrecognized arguments: "
+_WIDEST = 118  # characters of a line of prose
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Prose fits the terminal; a paragraph with an indented line, like a list of examples, stays as it is written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip("\n").split("\n\n")
+        filled = (part if "\n " in part else textwrap.fill(part, min(width, _WIDEST)) for part in paragraphs)
+        return textwrap.indent("\n\n".join(filled), indent)
 
 
 class Handed(Exception):  # noqa: N818  not an error: how completion gets a command's parser
@@ -27,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     hands_over = False  # completion sets it: then `parse_args` raises `Handed`
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **{"formatter_class": argparse.RawDescriptionHelpFormatter, **named})
+        super().__init__(*arguments, **{"formatter_class": _Help, **named})
 
     def parse_args(self, *arguments: Any, **named: Any) -> Any:
         """The words as a namespace."""

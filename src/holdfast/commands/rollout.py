@@ -74,9 +74,9 @@ def main(argv: list[str]) -> int:
     run, stage = _stage(args)
     task = _task(args, run)
     with ExitStack() as stack:
-        client = AsyncClient(_answerer(args, stage), args.deadline)
-        stack.callback(client.close)
         with working(f"waiting for {args.server}" if args.server else "loading the policy", console):
+            client = AsyncClient(_answerer(args, stage), args.deadline)
+            stack.callback(client.close)
             about = client.connect()
         _check_about(args, about, task, stage)
         conduct = _conduct(args, about, task)

@@ -22,10 +22,14 @@ def printable(text: str) -> str:
 
 
 def unknown(kind: str, value: object, valid: Iterable[object], meant: str | None = None) -> HoldfastError:
-    """Build the error for a name that is not one of `valid`, with the closest one, or the one `meant`, suggested."""
+    """Build the error for a name that is not one of `valid`, with the closest one, or the one `meant`, suggested.
+
+    The name stands right behind the noun: "task of stream 'kitchen'" gives "Unknown task 'x' of stream 'kitchen'".
+    """
     names = [str(v) for v in valid]
+    noun, of, owner = kind.partition(" of ")
     hint = f" Did you mean {meant!r}?" if meant else did_you_mean(value, names)
-    return HoldfastError(f"Unknown {kind} {str(value)!r}.{hint} Valid: {', '.join(names) or 'none'}.")
+    return HoldfastError(f"Unknown {noun} {str(value)!r}{of}{owner}.{hint} Valid: {', '.join(names) or 'none'}.")
 
 
 def did_you_mean(value: object, names: Iterable[str], prefix: str = "") -> str:

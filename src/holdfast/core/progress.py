@@ -111,7 +111,7 @@ def working(text: str, console: Console | None = None) -> Iterator[Callable[[str
     shown = console or Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
-        task = progress.add_task("", total=None)
+        task = progress.add_task(escape(text), total=None)  # drawn at once
 
         def say(text: str) -> None:
             progress.update(task, description=escape(text))

@@ -67,7 +67,7 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
     for option in options:
         if option not in valid:
             hint = " Make the class a @dataclass(frozen=True)." if option in get_annotations(kind) else ""
-            problem = unknown(f"option of --method={name}:", f"--method.{option}", [f"--method.{v}" for v in valid])
+            problem = unknown(f"option of --method={name}", f"--method.{option}", [f"--method.{v}" for v in valid])
             raise HoldfastError(f"{problem}{hint}")
     if not options:
         return kind()

@@ -56,7 +56,7 @@ def _stats(table: dict[str, Any], dimensions: int, where: str) -> Stats:
         if array[dimensions:].any():
             raise HoldfastError(
                 f"{where} has {len(array)} dimensions, the datasets have {dimensions}, and {name!r} is not 0 beyond "
-                "them: these statistics are from another robot."
+                "them: these statistics are from another robot. Give --norm.stats= to take those of the first task."
             )
         columns[column] = array[:dimensions]
     return Stats.from_columns(0, 0.0, **columns)

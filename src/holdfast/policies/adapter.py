@@ -230,6 +230,10 @@ def _make(config: Any, source: Source, seed: int) -> Any:
         if getattr(config, "pretrained_backbone_weights", None) and "urlopen" in str(error):
             hint = " Without network, start its vision backbone at random: --policy.pretrained_backbone_weights=null."
         reason = " ".join(str(error).split())
+        if "size mismatch for" in reason:  # torch lists every weight; the first one tells enough
+            first = reason.split("size mismatch for ")[1].rstrip(". ")
+            reason = f"the saved weights have other shapes than the dataset and the options ask for ({first})"
+            hint = f" To start from random weights, give --policy.type={config.type} without --policy.path."
         raise HoldfastError(f"Policy {config.type!r} cannot be built for {source.dataset}: {reason}.{hint}") from None
     return policy
 

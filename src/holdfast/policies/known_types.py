@@ -68,6 +68,21 @@ def _stored_type(choice: PolicyChoice) -> str | None:
     return str(read_config(config)["type"]) if config.is_file() else None
 
 
+def fixed_dimensions(choice: PolicyChoice) -> dict[str, int]:
+    """The dimensions of state and action that the weights of a saved nano have; none for others, which may pad."""
+    config = Path(resolve(choice.path)) / CONFIG if choice.path else None
+    if config is None or not config.is_file():
+        return {}
+    stored = read_config(config)
+    found = {}
+    for part in ("input_features", "output_features") if stored["type"] == "nano" else ():
+        for name, feature in stored[part].items() if isinstance(stored.get(part), dict) else ():
+            match feature:
+                case {"type": "STATE" | "ACTION", "shape": [int() as size]}:
+                    found[name] = size
+    return found
+
+
 def _options(file: Path) -> set[str]:
     """The fields of the config in a file; none if it inherits from more than LeRobot's base."""
     lerobot = find_spec("lerobot")

@@ -12,7 +12,7 @@ from holdfast.core.records import Matrix, Task, Trial
 from holdfast.methods.method import Arrangement
 from holdfast.runs.heldout import read_scores
 from holdfast.runs.paths import StagePaths
-from holdfast.runs.run import planned_stages, read_run
+from holdfast.runs.run import read_run, started_stages
 from holdfast.runs.run_log import RANGE_CHECK, read_lines
 from holdfast.runs.sources import by_source, choose_source, matrix_of
 from holdfast.runs.trials import Trials
@@ -149,7 +149,7 @@ def read_results(path: Path) -> list[RunResults]:
         trials=(),
         heldout=heldout,
         range_checks=_range_checks(run.paths.log),
-        stages=tuple(map(_stage, planned_stages(run.paths, run.method, run.visits or run.names))),
+        stages=tuple(map(_stage, started_stages(run.paths))),
         arrangement=run.arrangement,
     )
     judged = [

@@ -29,7 +29,7 @@ from holdfast.runs.paths import RunPaths
 
 BUDGET = 20_000_000  # bytes of video in one page
 _KINDS = {".mp4": "video/mp4", ".webm": "video/webm"}
-_POSTER = 400  # pixels across the picture that stands for a video
+_POSTER = 640  # pixels across the picture that stands for a video
 _QUALITY = 70  # of JPEG
 
 

@@ -21,7 +21,6 @@ report/             index.html, metrics.json, figures/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from holdfast.core.checked_folder import check_no_link
 from holdfast.core.records import Stage
 from holdfast.runs.checkpoint import Checkpoint
 
-_STAGE = re.compile(r"[0-9]{2,9}-.+", re.DOTALL)  # other folders are copies and notes of the user's
 _VIDEOS, _ROLLOUTS, _VIDEO, _ROLLOUT = "videos", "rollouts", "video.mp4", "rollout.json"
 
 
@@ -164,14 +162,14 @@ class RunPaths:
         """The page of `holdfast report`, beside its numbers and figures."""
         return self.root / "report" / "index.html"
 
+    @property
+    def stages(self) -> Path:
+        """Folder of all stages; `run.py` says which of its folders are some."""
+        return self.root / "stages"
+
     def stage(self, stage: Stage) -> StagePaths:
         """The files of a stage."""
-        return StagePaths(self.root / "stages" / stage.folder)
-
-    def stages(self) -> list[StagePaths]:
-        """The stages started so far, in order."""
-        folders = [path for path in (self.root / "stages").glob("*") if _STAGE.fullmatch(path.name)]
-        return sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))
+        return StagePaths(self.stages / stage.folder)
 
     @property
     def videos(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.own_files import arrangement_of
 from holdfast.runs.paths import RunPaths, StagePaths
 from holdfast.runs.settings import read_settings, read_task
+
+_STAGE = re.compile(r"[0-9]{2,9}-.+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,24 +88,14 @@ class Run:
 
 def read_run(path: Path) -> Run:
     """Read a run's folder; only small files are opened."""
-    paths = RunPaths(path)
-    settings = read_settings(paths.settings)
-    try:
-        method, seed = settings.method, settings.seed
-        listed = tuple(read_task(table) for table in settings.tasks)
-    except HoldfastError as error:
-        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
-    arrangement = arrangement_of(paths, method)
-    visits = tuple(task.name for task in listed)
-    tasks = tuple({task.name: task for task in listed}.values())
-    stages = tuple(_finished(paths, method, arrangement, visits))
+    begun = _begun(RunPaths(path))
+    stages = tuple(_finished(begun))
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
-    planned = {"stream": len(visits), "together": 1, "alone": len(tasks)}[arrangement]
-    back = visits if len(tasks) < len(visits) else ()
-    return Run(path, method, tasks, stages, planned, seed, settings.config, back)
+    tasks = tuple({task.name: task for task in begun.tasks}.values())
+    planned = {"stream": len(begun.visits), "together": 1, "alone": len(tasks)}[begun.arrangement]
+    back = begun.visits if len(tasks) < len(begun.visits) else ()
+    return Run(path, begun.method, tasks, stages, planned, begun.seed, begun.config, back)
 
 
 def read_baseline(path: Path) -> Run:
@@ -118,22 +111,56 @@ def read_baseline(path: Path) -> Run:
     return run
 
 
-def planned_stages(paths: RunPaths, method: str, visits: tuple[str, ...]) -> list[StagePaths]:
-    """The stages started so far that belong to the run: a copy beside them has another number or name.
+def started_stages(paths: RunPaths) -> list[StagePaths]:
+    """The stages that a run has started, in order; none where no run has begun.
 
-    A method of the user's own may name its stages as it likes.
+    Other folders beside them are copies and notes of the user's: they have another number or name.
     """
-    if method not in METHODS:
-        return paths.stages()
-    names = {"stream": visits, "together": (method,), "alone": tuple(dict.fromkeys(visits))}
-    expected = {f"{number:02d}-{name}" for number, name in enumerate(names[METHODS[method].arrangement], 1)}
-    return [stage for stage in paths.stages() if stage.folder.name in expected]
+    return _begun(paths).stages if paths.settings.exists() else []
 
 
-def _finished(
-    paths: RunPaths, method: str, arrangement: Arrangement, names: tuple[str, ...]
-) -> Iterator[FinishedStage]:
-    for stage in planned_stages(paths, method, names):
-        seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[arrangement]
+@dataclass(frozen=True)
+class _Begun:
+    """A run that has settings: what they say, and the tasks of all visits."""
+
+    paths: RunPaths
+    method: str
+    seed: int
+    config: dict[str, Any]
+    tasks: tuple[Task, ...]
+    arrangement: Arrangement
+
+    @property
+    def visits(self) -> tuple[str, ...]:
+        return tuple(task.name for task in self.tasks)
+
+    @property
+    def stages(self) -> list[StagePaths]:
+        """The stages started so far. A method of the user's own may name them as it likes."""
+        folders = [folder for folder in self.paths.stages.glob("*") if _STAGE.fullmatch(folder.name)]
+        if self.method in METHODS:
+            alone = tuple(dict.fromkeys(self.visits))
+            names = {"stream": self.visits, "together": (self.method,), "alone": alone}[self.arrangement]
+            planned = {f"{number:02d}-{name}" for number, name in enumerate(names, 1)}
+            folders = [folder for folder in folders if folder.name in planned]
+        return sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))
+
+
+def _begun(paths: RunPaths) -> _Begun:
+    settings = read_settings(paths.settings)
+    try:
+        method, seed = settings.method, settings.seed
+        tasks = tuple(read_task(table) for table in settings.tasks)
+    except HoldfastError as error:
+        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise HoldfastError(f"{paths.settings} is not as `holdfast train` writes it: {error!r}.") from None
+    return _Begun(paths, method, seed, settings.config, tasks, arrangement_of(paths, method))
+
+
+def _finished(begun: _Begun) -> Iterator[FinishedStage]:
+    names = begun.visits
+    for stage in begun.stages:
+        seen = {"stream": names[: stage.number], "together": names, "alone": (stage.name,)}[begun.arrangement]
         if stage.checkpoint.exists:
             yield FinishedStage(stage.number, stage.name, stage.checkpoint, tuple(dict.fromkeys(seen)))

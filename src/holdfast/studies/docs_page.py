@@ -106,7 +106,7 @@ def write_page(text: str, folder: Path) -> WrittenPage:
         kind, _, rest = words.partition(" ")
         name, *more = rest.split() or [""]
         if kind not in kinds:
-            raise unknown("kind of marker", kind, kinds)
+            raise unknown("marker", kind, kinds)
         if name not in studies:
             studies[name] = _PageStudy(name, folder / EVIDENCE)
         try:
@@ -192,7 +192,7 @@ def _value(page: _PageStudy, words: Sequence[str], files: dict[str, str]) -> str
     label, metric = [*words, "", ""][:2]
     labels = [name for name, _ in page.study.groups]
     if label not in labels:
-        raise unknown(f"group of runs of {page.name}", label, labels)
+        raise unknown(f"group of {page.name}", label, labels)
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
     found = [group[metric] for group in page.numbers["groups"] if group["label"] == label]

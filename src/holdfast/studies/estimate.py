@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from holdfast.runs.run import started_stages
 from holdfast.runs.run_log import read_lines
 from holdfast.studies.history import EndedJob, read_ended, write_ended
 from holdfast.studies.jobs import Kind, StudyFolder, StudyJob, tasks_of
@@ -139,7 +140,7 @@ def disk_text(study: Study, plan: Sequence[PlannedRun], folder: StudyFolder) -> 
 
 def _weights(folder: StudyFolder, planned: PlannedRun) -> float | None:
     """Bytes of a policy's weights: of a finished stage, else known ones."""
-    for stage in folder.run(planned.run).stages():
+    for stage in started_stages(folder.run(planned.run)):
         file = stage.checkpoint.policy / "model.safetensors"
         if file.exists():
             return float(file.stat().st_size)

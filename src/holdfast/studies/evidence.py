@@ -17,7 +17,7 @@ from holdfast.core.records import Matrix, Task, Trial
 from holdfast.methods.method import Arrangement
 from holdfast.norm.range_check import DimensionRange
 from holdfast.report.gather import RunResults, StageLog, read_results
-from holdfast.runs.run import read_run
+from holdfast.runs.run import read_run, started_stages
 from holdfast.runs.sources import by_source, matrix_of
 from holdfast.studies.history import seconds_taken
 from holdfast.studies.jobs import StudyFolder
@@ -102,7 +102,7 @@ def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:
     runs, seconds = {}, seconds_taken(folder.history)
     for run in study.runs():
         paths = folder.run(run)
-        if paths.trials.exists() or any(stage.checkpoint.exists for stage in paths.stages()):
+        if paths.trials.exists() or any(stage.checkpoint.exists for stage in started_stages(paths)):
             own = {kind: seconds[f"{kind}-{run.name}"] for kind in TIMED if f"{kind}-{run.name}" in seconds}
             runs[run.name] = replace(_of_run(read_results(paths.root)), seconds=own)
     return Evidence(study_from_json(without_folders(to_json(study)), f"Study {study.name}"), runs)

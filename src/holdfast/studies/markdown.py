@@ -107,11 +107,13 @@ def _task_words(group: ShownGroup, position: int) -> str:
 
 def _time_words(evidence: Evidence) -> str:
     """Minutes of every kind of job, and how many runs they are of."""
-    parts, runs = [], len(evidence.runs)
+    parts = []
     for kind in TIMED:
         found = [run.seconds[kind] for run in evidence.runs.values() if kind in run.seconds]
         if found:
-            parts.append(f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {runs} runs")
+            parts.append(
+                f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs"
+            )
     return f"{', '.join(parts)}, job after job" if parts else "not in the evidence"
 
 

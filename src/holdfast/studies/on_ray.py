@@ -121,13 +121,17 @@ class Cluster:
         return found
 
     def _share(self, job: StudyJob) -> tuple[int, float]:
-        """CPUs and GPUs of a job, such that it fits every machine: a GPU with its part of the cores, or all cores."""
+        """CPUs and GPUs of a job, such that it fits every machine: a GPU with its part of the cores, or all cores.
+
+        Trials on a CPU take as many cores as a training, or Ray would let cores idle until all are free for them. On a
+        GPU, trials beside a training would slow it down more than they gain.
+        """
         machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         uses_gpu = job.kind in ("train", "evaluate") and job.device != "cpu" and self.has_gpu
         if uses_gpu:
             machines = [machine for machine in machines if machine.get("GPU")]
         parts = [machine["CPU"] // (max(1, machine["GPU"]) if uses_gpu else 1) for machine in machines]
-        at_once = self._trainings if job.kind == "train" else 1
+        at_once = self._trainings if job.kind == "train" or (job.kind == "evaluate" and not uses_gpu) else 1
         return max(1, int(min(parts, default=1)) // at_once), 1 / at_once if uses_gpu else 0
 
 

@@ -14,6 +14,7 @@ from holdfast.report.drawing import METRICS, Drawing
 from holdfast.report.page import templates
 from holdfast.report.videos import BUDGET
 from holdfast.studies.figures import draw
+from holdfast.studies.figures.labels import MEANINGS, flag_words
 from holdfast.studies.figures.plot import ShownStream, StudyPlot, shown_streams
 from holdfast.studies.results import StudyResults
 from holdfast.studies.summary import summary
@@ -55,6 +56,7 @@ def write(results: StudyResults, page: Path) -> Path:
 def render(numbers: dict[str, Any], streams: Sequence[ShownStream], plots: Sequence[StudyPlot]) -> str:
     """The page as text. Jinja escapes every value; only our own drawings, style and script are inserted as they are."""
     inside = _within(BUDGET, [plot.drawing for plot in plots])
+    varied = {flag for group in numbers["groups"] for flag in group["settings"]}
     shown = {drawing.section for drawing in inside} | set(_ALWAYS)
     return (
         templates(_HERE)
@@ -66,6 +68,7 @@ def render(numbers: dict[str, Any], streams: Sequence[ShownStream], plots: Seque
             groups={group.numbers["label"]: group for stream in streams for group in stream.groups},
             metrics={metric: short for metric, (short, _) in METRICS.items()},
             figures=[{"section": d.section, "title": d.title, "width": d.width, "svg": d.inline()} for d in inside],
+            meanings=[(flag_words(flag), *MEANINGS[flag]) for flag in MEANINGS if flag in varied],
             left_out=len(plots) - len(inside),
             study_style=(_HERE / "study.css").read_text(),
         )

@@ -11,6 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import OPERATOR, Stage
 from holdfast.methods.method import Arrangement
+from holdfast.runs.run import started_stages
 from holdfast.runs.sources import by_source
 from holdfast.runs.trials import Trials
 from holdfast.studies.claims import Learned, check_claims
@@ -132,7 +133,7 @@ def status(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[RunStatus]:
             with Trials(paths.trials) as file:
                 judged = by_source(file.counted())
             trials = max((len(found) for source, found in judged.items() if source != OPERATOR), default=0)
-        finished = sum(stage.checkpoint.exists for stage in paths.stages())
+        finished = sum(stage.checkpoint.exists for stage in started_stages(paths))
         found.append(RunStatus(planned, finished, trials))
     return found
 

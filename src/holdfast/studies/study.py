@@ -50,9 +50,9 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json
 from holdfast.core.names import LONGEST_FILE, check_length, check_name, without_folders
 from holdfast.evaluate.cells import CELLS
+from holdfast.studies.telling import FIRST, telling_flags
 from holdfast.train.config_flags import flag_text
 
-_PLAIN = ("stream", "method")  # flags of `holdfast train` whose value needs no name in a label
 _OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
 _MOST_RUNS, _MOST_CLAIMS = 1000, 100
 
@@ -181,8 +181,8 @@ class Study:
                 flags = {**self.train, **dict(zip(grid, values, strict=True))}
                 if flags not in combinations:
                     combinations.append(flags)
-        varied = varied_flags(combinations)
-        return tuple((_label(flags, varied), flags) for flags in combinations)
+        told = telling_flags(combinations)
+        return tuple((_label(flags, keys), flags) for flags, keys in zip(combinations, told, strict=True))
 
     def runs(self) -> tuple[StudyRun, ...]:
         """All runs, each once, those of the first seed first."""
@@ -199,24 +199,14 @@ class Study:
         return found[0]
 
 
-def varied_flags(combinations: Sequence[Flags]) -> list[str]:
-    """The flags that differ between combinations."""
-    keys = dict.fromkeys(key for flags in combinations for key in flags)
-    return [k for k in keys if any(flags.get(k) != combinations[0].get(k) for flags in combinations)]
-
-
 def _combinations(grid: Flags) -> int:
     return math.prod(len(value) for value in grid.values() if isinstance(value, list))
 
 
-def _label(flags: Flags, varied: list[str]) -> str:
-    """What differs between the runs, as a folder's name: the same on every machine."""
+def _label(flags: Flags, told: Sequence[str]) -> str:
+    """What tells the runs apart, as a folder's name: the same on every machine."""
     flags = without_folders(flags)
-    parts = [
-        str(flags[key]) if key in _PLAIN else f"{key}={flag_text(flags[key])}"
-        for key in sorted(varied, key=lambda key: key not in _PLAIN)
-        if key in flags
-    ]
+    parts = [str(flags[key]) if key in FIRST else f"{key}={flag_text(flags[key])}" for key in told]
     text = "-".join(parts) or str(flags.get("method", "er"))
     check_length(text, "The name of a run", LONGEST_FILE)
     return "".join(c if c.isalnum() or c in "-_=." else "_" for c in text)

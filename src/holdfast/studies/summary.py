@@ -14,7 +14,8 @@ from holdfast.studies.claims import JudgedClaim, judge
 from holdfast.studies.measures import Measures, first_run, last_visits
 from holdfast.studies.results import RunGroup, StudyResults
 from holdfast.studies.statistics import StudyFigure
-from holdfast.studies.study import METRICS, Study, varied_flags
+from holdfast.studies.study import METRICS, Study
+from holdfast.studies.telling import varied_flags
 
 type Plain = dict[str, Any]
 

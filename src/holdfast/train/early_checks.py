@@ -11,9 +11,10 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.hub import check_on_hub, looks_like_hub_id
 from holdfast.core.names import near_path
 from holdfast.core.records import Stream, StreamTask
-from holdfast.data.lerobot.folder import read_info
+from holdfast.data.lerobot.folder import ACTION, STATE, read_info
+from holdfast.norm.released import read_norm_stats
 from holdfast.policies.config import SHIPPED, resolve
-from holdfast.policies.known_types import check_policy
+from holdfast.policies.known_types import check_policy, fixed_dimensions
 from holdfast.train.config import LogConfig, TrainConfig
 from holdfast.train.plan import ahead, needed
 
@@ -27,7 +28,8 @@ def check_early(config: TrainConfig, stream: Stream) -> None:
     check_device(config.device)
     check_loggers(config.log)
     stages = ahead(config, stream)
-    if any(stage.start == "base" for stage in stages):
+    starts = any(stage.start == "base" for stage in stages)
+    if starts:
         check_policy(config.policy)
         if config.norm.stats and not os.path.exists(resolve(config.norm.stats)):
             raise HoldfastError(
@@ -41,7 +43,23 @@ def check_early(config: TrainConfig, stream: Stream) -> None:
         entries = [stream.tasks[position] for stage in stages[:1] for position in stage.learns]
     for entry in entries:
         if Path(entry.dataset).is_dir():
-            read_info(Path(entry.dataset))
+            info = read_info(Path(entry.dataset))
+            if starts and not (entry.mapping and entry.mapping.dimensions):
+                sizes = {feature: info["features"][feature]["shape"][-1] for feature in (STATE, ACTION)}
+                check_robot(config, entry.dataset, sizes)
+
+
+def check_robot(config: TrainConfig, dataset: str, sizes: dict[str, int]) -> None:
+    """Refuse a saved nano, or statistics, of a robot with other dimensions than a dataset."""
+    for feature, size in fixed_dimensions(config.policy).items():
+        if sizes.get(feature, size) != size:
+            raise HoldfastError(
+                f"Policy {config.policy.path} was trained for another robot: its {feature!r} has {size} dimensions, "
+                f"that of dataset {dataset} has {sizes[feature]}. To start from random weights, add --policy.type=nano "
+                "--policy.image_size=64 (and leave out --policy.path)."
+            )
+    if config.norm.stats:
+        read_norm_stats(Path(resolve(config.norm.stats)), sizes[ACTION], sizes[STATE])
 
 
 def check_loggers(log: LogConfig) -> None:

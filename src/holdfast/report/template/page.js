@@ -83,5 +83,16 @@ for (const group of document.querySelectorAll(".together")) {
   });
 }
 
+// A video's controls would hide half of its picture, score included: they show while it is pointed at or has the focus.
+for (const film of document.querySelectorAll(".clips video")) {
+  const update = () => {
+    film.controls = film.matches(":hover, :focus");
+    film.parentElement.classList.toggle("still", !film.controls && film.paused);
+  };
+  film.tabIndex = 0;
+  for (const name of ["pointerenter", "pointerleave", "focus", "blur", "play", "pause"]) film.addEventListener(name, update);
+  update();
+}
+
 // Open all details before printing.
 addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details:not(.deep)")) part.open = true; });

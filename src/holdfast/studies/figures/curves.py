@@ -22,7 +22,7 @@ from holdfast.report.drawing import (
     transfer_limits,
     wrapped,
 )
-from holdfast.studies.figures.labels import STREAM, flag_words, label
+from holdfast.studies.figures.labels import MEANINGS, STREAM, flag_words, label
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
 from holdfast.studies.figures.published import published_sweep
 
@@ -89,7 +89,7 @@ def _figure(stream: ShownStream, found: Sequence[_Curve], flag: str, metric: str
         }
         axes.plot(x, y, color=COLOURS["ink"], label=name, **look)
         rows += [_row(name, value, {"value": bwt, "low": None, "high": None}) for value, bwt in published]
-    _axis(axes, sorted({float(row["x"]) for row in rows if row["x"] is not None}), flag_words(flag))
+    _axis(axes, sorted({float(row["x"]) for row in rows if row["x"] is not None}), _axis_name(flag))
     if metric == "average_score":
         axes.set_ylim(0, 103)
     else:
@@ -98,7 +98,7 @@ def _figure(stream: ShownStream, found: Sequence[_Curve], flag: str, metric: str
     short, long = METRICS[metric]
     axes.set_ylabel(long)
     name = f"{stream.prefix}curve-{slug(flag)}-{short.lower()}"
-    title = stream.title(f"{short}, {long}, over {flag_words(flag)}")
+    title = stream.title(f"{short} over {flag_words(flag)}")
     yield StudyPlot(finish(canvas, name, "curves", title), [{"flag": flag, "metric": metric} | row for row in rows])
 
 
@@ -126,6 +126,10 @@ def _references(axes: Axes, stream: ShownStream, found: Sequence[_Curve], metric
             axes.axhline(figure["value"], label=wrapped(group.short, 40), linewidth=1.1, **look)
             rows.append(_row(group.short, None, figure))
     return rows
+
+
+def _axis_name(flag: str) -> str:
+    return f"{MEANINGS[flag][0]} {flag_words(flag)}" if flag in MEANINGS else flag_words(flag)
 
 
 def _axis(axes: Axes, values: Sequence[float], name: str) -> None:

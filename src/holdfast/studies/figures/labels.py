@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from holdfast.studies.telling import FIRST, telling_flags
 from holdfast.train.config_flags import flag_text
 
 # Flags with a word of their own; other flags go by the last part of their name.
@@ -18,9 +19,13 @@ WORDS = {
     "policy.path": "policy",
     "norm.strategy": "normalization",
 }
+# Of the words that are symbols: the name, and what it means.
+MEANINGS = {
+    "replay.frequency": ("replay frequency", "share of the training that replays old episodes"),
+    "replay.ratio": ("replay ratio", "episodes kept of all tasks together, as a share of the episodes of one task"),
+}
 STREAM = ("stream", "tasks")  # flags that decide which tasks are learned
 _NEEDS_NO_NAME = ("stream", "method", "norm.strategy", "policy.type", "policy.path")
-_FIRST = ("stream", "method")
 _MOST = 60  # characters of a label
 
 
@@ -48,16 +53,17 @@ def setting_words(flag: str, value: Any) -> str:
 def label(settings: dict[str, Any], otherwise: str) -> str:
     """All settings in words, the stream and the method first; `otherwise` if there are none."""
     given = [flag for flag in settings if settings[flag] is not None]
-    flags = sorted(given, key=lambda flag: _FIRST.index(flag) if flag in _FIRST else len(_FIRST))
+    flags = sorted(given, key=lambda flag: FIRST.index(flag) if flag in FIRST else len(FIRST))
     text = ", ".join(setting_words(flag, settings[flag]) for flag in flags) or otherwise
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 
 def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> list[str]:
     """The labels of a study's groups, no two alike; settings `without` are left out."""
+    settings = [{k: v for k, v in group["settings"].items() if k not in without} for group in groups]
     found: list[str] = []
-    for group in groups:
-        own = label({k: v for k, v in group["settings"].items() if k not in without}, group["method"])
+    for group, own_settings, told in zip(groups, settings, telling_flags(settings), strict=True):
+        own = label({key: own_settings[key] for key in told}, group["method"])
         same = sum(text == own or text.startswith(f"{own} (") for text in found)
         found.append(f"{own} ({same + 1})" if same else own)
     return found
