@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
+import shutil
 import time
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import fork_workers
 
 from holdfast.arenas import demonstrate, record
 from holdfast.arenas import recording_shards as parts
@@ -22,6 +21,7 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
+from holdfast.core.processes import FORKED
 from holdfast.data.lerobot.source import Source, open_source
 from holdfast.twin.env import CellEnv
 
@@ -107,16 +107,22 @@ def test_finished_recording_is_left_alone_and_other_settings_are_refused(recorde
     assert {path: path.stat().st_mtime_ns for path in recorded.rglob("*")} == before
 
 
+@pytest.fixture(scope="module")
+def shorter(tmp_path_factory) -> Path:
+    """A recording of the first two episodes."""
+    return record.record([replace(ORDER, episodes=2)], tmp_path_factory.mktemp("shorter"), 1)[0].folder
+
+
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_shorter_recording_is_extended_to_what_one_go_gives(recorded, tmp_path, killed):
-    (first,) = record.record([replace(ORDER, episodes=2)], tmp_path, 1)
+def test_a_shorter_recording_is_extended_to_what_one_go_gives(recorded, shorter, tmp_path, killed):
+    first = shutil.copytree(shorter, tmp_path / "press_button")
     if killed:  # when the longer recording was about to take the place of the shorter one
-        work = record.Work(ORDER, tmp_path / ".press_button.recording", first.folder)
+        work = record.Work(ORDER, tmp_path / ".press_button.recording", first)
         parts.write_json(work.folder / "order.json", asdict(ORDER))
-        first.folder.rename(work.folder / parts.BEFORE)
+        first.rename(work.folder / parts.BEFORE)
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([ORDER], tmp_path, 1, lambda *said: reports.append(said))
-    assert (done.folder, done.seeds) == (first.folder, (500, 501, 502))
+    assert (done.folder, done.seeds) == (first, (500, 501, 502))
     assert [said[1] for said in reports] == [2, 3], "the first two were not recorded again"
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
     assert parts.read_notes(done.folder) == parts.read_notes(recorded)
@@ -151,6 +157,24 @@ def test_a_link_in_place_of_the_parts_is_refused(tmp_path):
     assert (tmp_path / ".press_button.recording" / "thesis").read_text() == "text", "nobody recorded this"
 
 
+@pytest.mark.parametrize("link", ["frames", "order.json", "before", "part-500-3", "part-500-3/meta/info.json", ".lock"])
+def test_a_link_among_the_parts_is_refused_before_anything_is_recorded(tmp_path, link):
+    (tmp_path / "precious").mkdir()
+    place = tmp_path / "data" / ".press_button.recording" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "precious")
+    with pytest.raises(HoldfastError, match=f"{link} is a link; it must be"):
+        record.record([ORDER], tmp_path / "data", 1)
+    assert place.is_symlink()
+    assert not list((tmp_path / "precious").iterdir())
+
+
+def test_a_dataset_that_is_a_link_to_nowhere_is_refused_before_anything_is_recorded(tmp_path):
+    (tmp_path / "press_button").symlink_to("nowhere")
+    with pytest.raises(HoldfastError, match="press_button is a link that leads nowhere"):
+        record.record([ORDER], tmp_path, 1)
+
+
 def test_an_extended_recording_goes_on_after_the_last_seed_that_was_tried(tmp_path):
     notes = {"order": asdict(replace(ORDER, episodes=2)), "seeds": [500, 503], "dropped": [501, 502]}
     (tmp_path / "begun" / "meta").mkdir(parents=True)
@@ -176,27 +200,25 @@ def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, mon
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
 
 
+def _record(folder: Path) -> None:
+    """Record in a process of its own, which leads a group."""
+    os.setsid()
+    fork_workers()
+    parts.PART = 2
+    record.record([ORDER], folder, 1)
+
+
 def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "PART", 2)
-    code = (
-        "from pathlib import Path\n"
-        "from holdfast.arenas import record, recording_shards\n"
-        "from holdfast.arenas.demonstrate import RecordingOrder\n"
-        "if __name__ == '__main__':\n    recording_shards.PART = 2\n"
-        f"    record.record([{ORDER!r}], Path({str(tmp_path)!r}), 1)\n"
-    )
-    script = tmp_path / "script.py"
-    script.write_text(code)
-    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    process = FORKED.Process(target=_record, args=(tmp_path,))
+    process.start()
     first_part = tmp_path / ".press_button.recording" / "part-500-2"
     while not first_part.exists():
-        assert process.poll() is None
+        assert process.is_alive()
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    deadline = time.monotonic() + 60
-    while alive(process.pid):
-        assert time.monotonic() < deadline, "a worker outlived the recorder"
+    process.kill()
+    process.join()
+    while alive(process.pid):  # only the test's own limit of time can end this: a worker has outlived the recorder
         time.sleep(0.1)
     (done,) = record.record([ORDER], tmp_path, 1)
     assert same(open_source(str(done.folder)), open_source(str(recorded)))

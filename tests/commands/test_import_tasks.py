@@ -90,6 +90,15 @@ def test_an_episode_whose_instruction_changes_belongs_to_no_task(shared, tmp_pat
     assert "lift: 1 episodes 2 other episodes were left out." in out
 
 
+def test_a_link_that_leads_nowhere_is_not_written_over(shared, tmp_path, capsys):
+    for name in ("all", "stream.toml"):
+        (tmp_path / name).symlink_to(shared / name)
+    (tmp_path / "data").symlink_to("nowhere")
+    assert import_tasks(tmp_path) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "data").is_symlink()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -150,6 +150,9 @@ def test_an_export_replaces_an_earlier_one_at_once(tmp_path, folder, monkeypatch
         ("penalties", "green_bowl_knocked=99999999999999999999"),
         ("score", "1e400"),
         ("notes", "x" * 10_001),
+        ("source", "x" * 300),
+        ("source", "../twin"),
+        ("source", "<b>lab</b>"),
     ],
 )
 def test_a_value_that_cannot_be_stored_leaves_nothing_written(tmp_path, folder, capsys, column, value):

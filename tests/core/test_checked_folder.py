@@ -180,6 +180,7 @@ DAMAGES = {
     "manifest missing": (lambda f: (f / MANIFEST).unlink(), f"{MANIFEST} is missing"),
     "manifest cut": (lambda f: (f / MANIFEST).write_text((f / MANIFEST).read_text()[:40]), "manifest cannot be read"),
     "manifest empty": (lambda f: (f / MANIFEST).write_text(""), "manifest cannot be read"),
+    "manifest of nothing": (lambda f: (f / MANIFEST).write_text("{}"), "manifest lists no file"),
     "manifest a list": (lambda f: (f / MANIFEST).write_text("[1]"), "manifest cannot be read"),
     "manifest no text": (lambda f: (f / MANIFEST).write_bytes(b"\xff\x00\xfe"), "manifest cannot be read"),
     "folder gone": (lambda f: shutil.rmtree(f), f"{MANIFEST} is missing"),
@@ -250,6 +251,15 @@ def test_a_link_is_damage_even_if_it_leads_to_the_same_bytes(saved, linked):
     place.rename(elsewhere)
     place.symlink_to(elsewhere)
     assert "is a link" in verify(saved)
+
+
+def test_a_link_anywhere_in_a_folder_is_refused(tmp_path):
+    (tmp_path / "ours" / "a" / "b").mkdir(parents=True)
+    checkpoint.check_no_links(tmp_path / "ours")
+    checkpoint.check_no_links(tmp_path / "not there")
+    (tmp_path / "ours" / "a" / "b" / "link").symlink_to("nowhere")
+    with pytest.raises(HoldfastError, match="b/link is a link"):
+        checkpoint.check_no_links(tmp_path / "ours")
 
 
 def test_a_folder_that_a_link_leads_to_is_refused(tmp_path):

@@ -136,6 +136,10 @@ FAULTS = {
     "no dataset": (lambda r: shutil.rmtree(r / "meta"), None, "error", "unreadable", "files", "not a LeRobot dataset"),
     "old version": (lambda r: change_info(r, codebase_version="v2.1"), None, "error", "unreadable", "files", "v2.1"),
     "empty": (lambda r: change_info(r, total_episodes=0), None, "error", "unreadable", "files", "empty"),
+    "endless": (lambda r: change_info(r, total_episodes=2**62), None, "error", "unreadable", "files", "10,000,000,000"),
+    "miscounted": (
+        lambda r: change_info(r, total_frames=61), None, "warning", "wrong-counts", "total_frames", "says 61; the",
+    ),
     "cut table": (cut_table, None, "error", "unreadable", "files", "truncated or damaged"),
     "odd info": (lambda r: change_info(r, features=3), None, "error", "unreadable", "files", "describes no features"),
     "no video": (remove_camera_file, None, "error", "unreadable", "files", FRONT),

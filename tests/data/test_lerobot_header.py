@@ -183,7 +183,7 @@ def without(feature, what):
         "[]",
         '{"features": {}, "a": ' + "1" * 5000 + "}",
         *(changed(fps=fps) for fps in ("x", True, None, [1], 0, -1, 1e308, float("nan"), float("inf"))),
-        *(changed(total_episodes=count) for count in ("a", -1, 1.5, None, [])),
+        *(changed(total_episodes=count) for count in ("a", -1, 1.5, None, [], 2**62)),
         *(changed(total_frames=count) for count in ("a", -1, None)),
         *(changed("action", shape=shape) for shape in (None, "abc", [], [0], [-1], [1.5], [True], ["a"], [10**9], 3)),
         *(changed(HEAD, shape=shape) for shape in (None, [], [48], ["a", "b", "c"], [10**9, 10**9, 3])),

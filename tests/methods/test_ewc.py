@@ -115,6 +115,14 @@ def test_what_was_kept_is_read_strictly(tmp_path, tensors, message):
         read_state(tmp_path, SHAPES, "cpu")
 
 
+@pytest.mark.parametrize("kind", [torch.int8, torch.bool, torch.float8_e5m2, torch.complex64])
+def test_kept_numbers_are_those_that_weights_have(tmp_path, kind):
+    MethodState({"a": torch.zeros(2), "b": torch.zeros(3, 1).to(kind)}).write(tmp_path)
+    name = str(kind).removeprefix("torch.")
+    with pytest.raises(HoldfastError, match=f"{TENSORS} has b of type {name}; it must be one of float32"):
+        read_state(tmp_path, SHAPES, "cpu")
+
+
 def test_what_was_kept_is_read_back(tmp_path):
     assert read_state(tmp_path, {}, "cpu") is None
     with pytest.raises(HoldfastError, match="lacks what the method kept"):

@@ -87,6 +87,14 @@ def fit(policy, batch, steps):
     return sum(losses[:5]) / 5, sum(losses[-5:]) / 5
 
 
+@pytest.mark.parametrize("places", [[-5, 0, 1], [0, 1], [0, 1, 3], [], [0, 1, True]])
+@pytest.mark.parametrize("relative", [True, False])
+def test_states_to_count_from_are_those_of_the_robot(places, relative):
+    with pytest.raises(HoldfastError, match=r"nano's relative_to must have a state from 0 to 2, or -1 for none"):
+        make_config(relative_to=places, use_relative_actions=relative).validate_features()
+    make_config(relative_to=[2, -1, 0], use_relative_actions=relative).validate_features()
+
+
 def test_it_learns_a_batch_and_reproduces_its_actions():
     policy, pre, _ = build()
     batch = pre(make_batch())

@@ -146,6 +146,14 @@ def test_padded_steps_stay_out_of_the_loss():
     assert elements.shape == (3, 6, 5)
 
 
+def test_states_to_count_from_are_those_of_the_robot():
+    count = our_config().action_feature.shape[0]
+    our_config(relative_to=[-1] * count).validate_features()
+    for places in ([-5] * count, [0] * (count - 1), [1000] * count):
+        with pytest.raises(HoldfastError, match="pi05_fast's relative_to must have a state from 0 to"):
+            our_config(relative_to=places).validate_features()
+
+
 def test_queued_relative_actions_are_refused():
     policy = our_policy(use_relative_actions=True, relative_exclude_joints=[])
     with pytest.raises(HoldfastError, match="predict_action_chunk"):

@@ -16,8 +16,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Question
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies import adapter as adapters
+from holdfast.policies.bounds import check_numbers
 from holdfast.policies.config import SHIPPED
-from holdfast.policies.config_bounds import check_numbers
 from holdfast.policies.pilot import Pilot
 from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, load_pipelines, read_pipeline
 

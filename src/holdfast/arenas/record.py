@@ -30,7 +30,7 @@ from holdfast.arenas.recording_shards import (
     seeds_of,
     write_json,
 )
-from holdfast.core.checked_folder import check_no_link
+from holdfast.core.checked_folder import check_no_links
 from holdfast.core.errors import HoldfastError
 from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
@@ -74,6 +74,12 @@ class Work:
         begun = replace(self.order, episodes=len(notes["seeds"])) if shorter else self.order
         _check_same(begun, notes["order"], self.final)
         return shorter
+
+    def check_links(self) -> None:
+        """Refuse links in the folder of the parts, which is ours alone, and one that leads nowhere as the dataset."""
+        check_no_links(self.folder)
+        if self.final.is_symlink() and not self.final.exists():
+            raise HoldfastError(f"{self.final} is a link that leads nowhere. Delete it, or choose another --output.")
 
     def locked(self) -> AbstractContextManager[None]:
         """Keeps other processes from the folder of the parts, or is refused if one is there."""
@@ -152,7 +158,7 @@ def record(
         _check_order(order)
     works = [Work(order, output / f".{order.task}.recording", output / order.task) for order in orders]
     for work in works:
-        check_no_link(work.folder, output)
+        work.check_links()
     missing = [work for work in works if work.left]
     for work in works:
         if work not in missing:  # other settings are refused before the rest is recorded

@@ -37,6 +37,7 @@ a while for long videos; --fast leaves it out.
 Kinds of faults:
 
   unreadable      files that are missing, damaged, empty, or of another version
+  wrong-counts    meta/info.json counts other episodes or frames than the tables have
   nan             values that are NaN or infinite
   mapping         the stream's cameras, dimensions or rate do not fit the dataset
   dimensions      action, embodiment and the other tasks do not name the same dimensions in the same order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="the new dataset or policy")
     args = parser.parse_args(argv)
     check_path(args.output, "--output")
-    if args.output.exists():
+    if os.path.lexists(args.output):  # a link that leads nowhere, too
         raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     file = args.run if args.run.is_file() else _buffer_file(args.run, args.stage)
     if args.what == "policy":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--ratio", type=float, default=0.2, help="(buffer) the budget it was built with; default 0.2")
     args = parser.parse_args(argv)
     check_path(args.output, "--output")
-    if args.output.exists():
+    if os.path.lexists(args.output):  # a link that leads nowhere, too
         raise HoldfastError(f"{args.output} exists already. Choose another --output, or delete it first.")
     if args.kind == "buffer":
         return _import_buffer(args.paths, args.stream, args.data_root, args.ratio, args.output)

@@ -23,6 +23,7 @@ from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
 from holdfast.core.json_records import from_json
+from holdfast.core.names import check_name
 from holdfast.core.records import OPERATOR, Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
@@ -274,6 +275,11 @@ def _time(text: str) -> float:
         raise ValueError(f"must be Unix seconds or a time since 1970, got {text[:40]!r}.") from None
 
 
+def _source(text: str) -> str:
+    check_name(text, "column 'source'")
+    return text
+
+
 def _list(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
 
@@ -289,6 +295,6 @@ def _counts(kind: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "stage": _whole, "when": _time, "seed": _whole, "milestones": _list, "penalties": _counts(_whole), "final": _flag,
-    "valid": _flag, "score": _finite, "seconds": _finite, "times": _counts(_finite),
+    "stage": _whole, "when": _time, "source": _source, "seed": _whole, "milestones": _list, "final": _flag,
+    "penalties": _counts(_whole), "valid": _flag, "score": _finite, "seconds": _finite, "times": _counts(_finite),
 }  # fmt: skip

@@ -76,7 +76,10 @@ def verify(folder: Path) -> str | None:
     if not os.path.lexists(folder / MANIFEST):
         return f"{MANIFEST} is missing"
     try:
-        for name, digest in read_manifest(folder).items():
+        files = read_manifest(folder)
+        if not files:
+            return "its manifest lists no file"
+        for name, digest in files.items():
             file = folder / name
             if file.resolve() != folder.resolve() / name:
                 return f"{name} is a link, or below one"
@@ -97,6 +100,14 @@ def check_no_link(folder: Path, root: Path) -> None:
     for path in (root.joinpath(*below[: depth + 1]) for depth in range(len(below))):
         if path.is_symlink():
             raise HoldfastError(f"{path} is a link; it must be a folder of its own. Put in its place what it leads to.")
+
+
+def check_no_links(folder: Path) -> None:
+    """Refuse a folder that is a link, or has one anywhere inside."""
+    check_no_link(folder, folder.parent)
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            check_no_link(Path(place, name), folder)
 
 
 def read_manifest(folder: Path) -> dict[str, str]:

@@ -188,5 +188,5 @@ class Method:
         return None
 
     def kept_shapes(self, policy: torch.nn.Module) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors that `keep` returns for this policy; a file with any others is refused."""
+        """Names and shapes of the floating-point tensors that `keep` returns for this policy; others are refused."""
         return {}

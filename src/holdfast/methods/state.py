@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 TENSORS, VALUES = "method.safetensors", "method.json"
+_TYPES = ("float32", "float64", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,12 @@ class MethodState:
         (folder / VALUES).write_text(json.dumps(self.values, indent=1))
 
     def check(self, shapes: dict[str, tuple[int, ...]], origin: object) -> None:
-        """Raise an error unless the tensors have exactly these names and shapes."""
+        """Raise an error unless the tensors have exactly these names and shapes, and numbers to compute with."""
         check_shapes({name: tuple(tensor.shape) for name, tensor in self.tensors.items()}, shapes, origin, "tensors")
+        for name, tensor in self.tensors.items():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            if kind not in _TYPES:
+                raise HoldfastError(f"{origin} has {name} of type {kind}; it must be one of {', '.join(_TYPES)}.")
 
 
 def read_state(folder: Path, shapes: dict[str, tuple[int, ...]], device: str) -> MethodState | None:

@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import near_path
-from holdfast.policies.config_bounds import BOUNDED, check_cameras, check_numbers
+from holdfast.policies.bounds import BOUNDED, check_cameras, check_numbers
 
 CONFIG = "config.json"
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"

@@ -69,6 +69,16 @@ def _unreadable(dataset: str, error: Exception) -> Finding:
     return Finding("error", dataset, "unreadable", "files", detail, advice)
 
 
+def _counts(source: Source, expected: Expected) -> Iterator[Finding]:
+    """Plans read the header's counts only, before the tables are there."""
+    raw = source.raw
+    for what, found in (("total_episodes", len(raw.starts)), ("total_frames", len(raw.action))):
+        if raw.info[what] != found:
+            detail = f"It says {raw.info[what]:,}; the tables have {found:,}."
+            advice = f"Set {what} to {found} in meta/info.json, or restore files that are missing."
+            yield Finding("warning", source.dataset, "wrong-counts", f"meta/info.json: {what}", detail, advice)
+
+
 def _nan(source: Source, expected: Expected) -> Iterator[Finding]:
     for feature in expected.features(source):
         frames, dimensions = np.nonzero(~np.isfinite(feature.values))
@@ -239,6 +249,7 @@ def _range(values: np.ndarray) -> np.ndarray:
 
 
 CHECKS: tuple[Callable[[Source, Expected], Iterator[Finding]], ...] = (
+    _counts,
     _nan,
     _camera_keys,
     _robot_dimensions,

@@ -14,6 +14,7 @@ from holdfast.core.names import check_length, check_path
 # The numbers that name a dataset's files.
 PLACES = {"v3": ("chunk_index", "file_index"), "v2": ("episode_chunk", "episode_index")}
 FASTEST = 1000  # frames per second
+MOST_FRAMES = 10**10  # ten years at 30 per second
 LONGEST = 100_000  # numbers along one side of a feature
 LARGEST_PICTURE = 2**24  # pixels: 4096 x 4096, twice those of a 4K camera; 48 MiB in memory
 MOST_CAMERAS = 64
@@ -68,8 +69,10 @@ def check_header(info: dict[str, Any], path: Path) -> None:
         check_key(key, path)
         _check_feature(key, feature, path)
     for what in ("total_episodes", "total_frames"):
-        if type(info.get(what)) is not int or info[what] < 0:
-            raise HoldfastError(f"{path} has {what} {info.get(what)!r}; it must be a whole number from 0 on.")
+        if type(info.get(what)) is not int or not 0 <= info[what] <= MOST_FRAMES:
+            raise HoldfastError(
+                f"{path} has {what} {info.get(what)!r:.80}; it must be a whole number from 0 to {MOST_FRAMES:,}."
+            )
     if type(info.get("fps")) not in (int, float) or not 0 < info["fps"] <= FASTEST:
         raise HoldfastError(
             f"{path} states {info.get('fps')!r} frames per second; fps must be a number above 0, at most {FASTEST}."

@@ -9,7 +9,7 @@ from lerobot.optim.schedulers import CosineAnnealingWithWarmupSchedulerConfig
 
 from holdfast.core.errors import HoldfastError
 from holdfast.policies import task_lora
-from holdfast.policies.bounds import check_size
+from holdfast.policies.bounds import check_places, check_size
 from holdfast.policies.task_lora import TaskLora
 
 STRIDE = 16  # pixels per image token and side: a stem of four, then two stages that halve the image
@@ -124,12 +124,14 @@ class NanoConfig(PreTrainedConfig):
             raise HoldfastError(f"nano needs 'observation.state', the inputs are {sorted(self.input_features or {})}.")
         if self.action_feature is None:
             raise HoldfastError(f"nano needs 'action', the outputs are {sorted(self.output_features or {})}.")
+        state_dim, action_dim = self.robot_state_feature.shape[0], self.action_feature.shape[0]
+        if self.relative_to is not None:
+            check_places("nano", self.relative_to, state_dim, action_dim)
         if self.use_relative_actions:
-            self._validate_relative_actions(self.robot_state_feature.shape[0], self.action_feature.shape[0])
+            self._validate_relative_actions(state_dim, action_dim)
 
     def _validate_relative_actions(self, state_dim: int, action_dim: int) -> None:
-        places = self.relative_to or range(action_dim)
-        if len(places) != action_dim or max(places) >= state_dim:
+        if self.relative_to is None and action_dim > state_dim:
             raise HoldfastError(
                 f"Relative actions need a state for every action dimension, got {state_dim} for {action_dim}. "
                 "Set use_relative_actions=false."

@@ -10,7 +10,7 @@ from lerobot.utils.constants import ACTION, OBS_STATE
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.policies import task_lora
-from holdfast.policies.bounds import check_size
+from holdfast.policies.bounds import check_places, check_size
 from holdfast.policies.task_lora import TaskLora
 
 PALIGEMMA = "google/paligemma-3b-pt-224"
@@ -163,6 +163,8 @@ class Pi05FastConfig(PreTrainedConfig):
             if size > limit:
                 raise HoldfastError(f"pi05_fast holds {limit} {name} dimensions (max_{name}_dim), got {size}.")
         dimensions = self.action_feature.shape[0]
+        if self.relative_to is not None:
+            check_places("pi05_fast", self.relative_to, self.robot_state_feature.shape[0], dimensions)
         named = self.action_feature_names is not None and len(self.action_feature_names) == dimensions
         if self.use_relative_actions and self.relative_exclude_joints and not named:
             raise HoldfastError(
