@@ -156,6 +156,15 @@ def test_the_controls_of_a_video_cover_it_only_while_it_is_used(opened):
     assert video.evaluate(state) == [True, False]
 
 
+def test_a_tap_on_a_video_plays_it(browser, page):
+    context = browser.new_context(viewport={"width": 390, "height": 900}, has_touch=True)
+    tab = context.new_page()
+    tab.goto(page.as_uri())
+    tab.locator("video").first.tap()
+    tab.wait_for_function("() => document.querySelector('video').currentTime > 0.2", timeout=60_000)
+    context.close()
+
+
 def test_the_page_starts_with_what_was_found(opened):
     tab = opened()
     assert tab.title() == "sequential 26.7, er 89.4, finetune 80.3: average score over 5 tasks · Holdfast report"

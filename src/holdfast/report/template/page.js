@@ -84,13 +84,17 @@ for (const group of document.querySelectorAll(".together")) {
 }
 
 // A video's controls would hide half of its picture, score included: they show while it is pointed at or has the focus.
+// A finger points at nothing before it taps: a tap on the picture plays it.
 for (const film of document.querySelectorAll(".clips video")) {
-  const update = () => {
+  const still = film.parentElement.classList;
+  const update = (event) => {
+    if (event?.pointerType === "touch") return;
     film.controls = film.matches(":hover, :focus");
-    film.parentElement.classList.toggle("still", !film.controls && film.paused);
+    still.toggle("still", !film.controls && film.paused);
   };
   film.tabIndex = 0;
   for (const name of ["pointerenter", "pointerleave", "focus", "blur", "play", "pause"]) film.addEventListener(name, update);
+  film.addEventListener("pointerup", (event) => { if (event.pointerType === "touch" && still.contains("still")) film.play(); });
   update();
 }
 
