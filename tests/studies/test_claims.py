@@ -231,8 +231,15 @@ def test_sources_are_shown_as_they_are():
     assert "3 of [/b]x" in " ".join(shown(summary(made)).split())
 
 
-def shown(found):
-    console = Console(width=110)
+def test_a_narrow_terminal_cuts_no_number():
+    found = summary(results(study("sequential", "er", claims=[FORGETS_LESS]), keeps))
+    text = shown(found, width=80)
+    assert "…" not in text
+    assert "FWT" not in text  # no task was learned alone, so there is none
+
+
+def shown(found, width=110):
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(summary_tables(found))
     return capture.get()

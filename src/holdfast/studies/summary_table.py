@@ -8,6 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.core.tables import without_empty_columns
+
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not measured": "dim"}
 
 
@@ -20,7 +22,7 @@ def _groups(summary: dict[str, Any]) -> Table:
     table = _table(f"{summary['study']}: {summary['question'] or 'no question given'}")
     table.add_column("runs", overflow="fold")
     for heading in ("AS", "BWT", "FWT", "kept", "MB", "seeds", "trials"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for group in summary["groups"]:
         figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
         episodes, size = group["kept_episodes"], group["weights_bytes"]
@@ -33,7 +35,7 @@ def _groups(summary: dict[str, Any]) -> Table:
         others = (f"{count:,} of {source}" for source, count in summary["other_sources"].items())
         caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
     table.caption = Text(caption)  # sources may hold what rich takes for markup
-    return table
+    return without_empty_columns(table)
 
 
 def _claims(summary: dict[str, Any]) -> Table:
@@ -41,7 +43,7 @@ def _claims(summary: dict[str, Any]) -> Table:
     table.add_column("claim", overflow="fold")
     table.add_column("verdict", no_wrap=True)
     for heading in ("difference", "than", "seeds", "trials"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for claim in summary["claims"]:
         verdict, cells = Text(claim["verdict"], _COLOURS[claim["verdict"]]), figure_text(claim["difference"])
         numbers = f"{claim['than']:g}", str(claim["seeds"]), f"{claim['trials']:,}"
