@@ -1,12 +1,9 @@
 """Continual World and LIBERO as streams, and tasks that come back."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from holdfast import catalog, embodiments
 from holdfast.core.errors import HoldfastError
-from holdfast.studies.jobs import stream_of
 
 CW10 = (
     "hammer", "push-wall", "faucet-close", "push-back", "stick-pull", "handle-press-side", "push", "shelf-place",
@@ -86,9 +83,3 @@ def test_a_task_that_comes_back_changed_is_refused(tmp_path, change):
     (tmp_path / "again.toml").write_text(STREAM + change)
     with pytest.raises(HoldfastError, match="wipe"):
         catalog.load_stream(str(tmp_path / "again.toml"))
-
-
-def test_a_study_refuses_tasks_that_come_back():
-    with pytest.raises(HoldfastError, match="'cw20' come back, which studies cannot show"):
-        stream_of(SimpleNamespace(flags={"stream": "cw20"}), "data")
-    assert len(stream_of(SimpleNamespace(flags={"stream": "cw10"}), "data").names) == 10

@@ -17,8 +17,20 @@ from holdfast.evaluate.workers import SHARE, Setup, run_share
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
-TRIALS = SHARE + 2  # one process has a whole share, the other is done with its first trial long before
-COMMAND = "import sys; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+TRIALS = SHARE + 2
+# Stops itself after every trial that it writes: however busy the machine, it is killed in the middle.
+COMMAND = """
+import os, signal, sys
+from holdfast.cli import main
+from holdfast.runs.trials import Trials
+
+def add_and_stop(trials, *given):
+    add(trials, *given)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+add, Trials.add = Trials.add, add_and_stop
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def flags(run):
@@ -56,7 +68,6 @@ def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *flags(run)], stdout=subprocess.PIPE, text=True)
     while not written(run) and process.poll() is None:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGSTOP)  # else it may be done before its workers are listed
     workers = descendants(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

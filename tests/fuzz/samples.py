@@ -194,6 +194,8 @@ def exportable(folder, get):
     """A run's checkpoint, with an empty buffer."""
     place = folder / "run" / "stages" / "01-reach" / "checkpoint"
     place.mkdir(parents=True)
+    task = {"name": "reach", "instruction": "Reach.", "arms": ["arm"], "milestones": [], "penalties": []}
+    (folder / "run" / "run.yaml").write_text(json.dumps({"config": {"method": "er", "seed": 1}, "tasks": [task]}))
     (place / "buffer.json").write_text(json.dumps({"ratio": 0.2, "tasks": []}))
     (place / "config.json").write_text(json.dumps({"stream": "single_arm", "data_root": "data", "steps": 100}))
     return place / "config.json"

@@ -423,5 +423,5 @@ def test_where_there_can_be_only_one_source_the_choice_is_explicit():
     assert choose_source(("twin", "operator"), None, "runs/er", own="twin") == "twin"
     with pytest.raises(HoldfastError, match=r"runs/er has trials of 2 sources.*: twin, operator\. .*--source=twin"):
         choose_source(("twin", "operator"), None, "runs/er", own="other")
-    with pytest.raises(HoldfastError, match=r"'operater'\. Did you mean 'operator'\?"):
+    with pytest.raises(HoldfastError, match=r"'operater' of the trials in runs/er\. Did you mean 'operator'\?"):
         choose_source(("twin", "operator"), "operater", "runs/er")

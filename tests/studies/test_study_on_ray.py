@@ -193,7 +193,7 @@ def test_a_machine_that_does_not_see_the_folder_gets_what_it_needs_and_sends_res
         *("data", "jobs.jsonl", "logs", "report", "runs", "study.json")
     ]
     assert stages_trained(folder / "runs" / "sequential-1") == {1, 2}
-    assert stages_trained(folder / "runs" / "er-replay.frequency=0.5-1") == {2}
+    assert stages_trained(folder / "runs" / "er-1") == {2}
     flags = [f"--stream={tmp_path}/points.toml", f"--data_root={folder}/data/all", "--replay.frequency=0.5", "--seed=1"]
-    for name, method in (("sequential-1", "sequential"), ("er-replay.frequency=0.5-1", "er")):
+    for name, method in (("sequential-1", "sequential"), ("er-1", "er")):
         assert results(folder / "runs" / name) == undisturbed(tmp_path / name, *flags, f"--method={method}")
