@@ -1,11 +1,10 @@
-"""Trials of pages and notebooks: in this process, and short, since they show only that the commands work."""
+"""Trials of pages and notebooks run in this process: they are few."""
 
 from concurrent.futures import Executor, Future
 
 import pytest
 
 from holdfast.evaluate import workers
-from holdfast.twin.tasks import TASKS, task_class
 
 
 class InThisProcess(Executor):
@@ -20,10 +19,8 @@ class InThisProcess(Executor):
 
 
 @pytest.fixture(scope="module")
-def short_trials():
-    """Trials end after a second. Demonstrations are recorded by other processes, to their end."""
+def trials_in_this_process():
+    """No process is started for trials. Demonstrations are recorded by other processes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "worker_pool", InThisProcess)
-        for task in TASKS:
-            patch.setattr(task_class(task), "max_steps", 30)
         yield
