@@ -115,5 +115,7 @@ def test_search_works_without_network(site, browser):
     tab.goto((site / "index.html").as_uri())
     tab.click("[data-md-component=search-query]")
     tab.keyboard.type("wilson")
-    tab.locator(".md-search-result__item h1", has_text="Evaluation and report").first.wait_for()
+    found = tab.locator(".md-search-result__item h1", has_text="Evaluation and report").first
+    found.wait_for()
+    assert found.is_visible()
     context.close()
