@@ -47,9 +47,11 @@ def cost_list(evidence: Evidence, command: str, link: str) -> str:
     study, runs = evidence.study, evidence.runs.values()
     seeds = ", ".join(str(seed) for seed in study.seeds)
     trials = sum(len(run.trials) for run in runs)
+    count = len(study.runs())
+    named = f" ({', '.join(f'`{name}`' for name in evidence.runs)})" if len(runs) < count else ""
     lines = [
         f"Command: {command}",
-        f"Evidence: {link} of {len(runs)} of {len(study.runs())} runs with seeds {seeds}; {trials:,} trials.",
+        f"Evidence: {link} of {len(runs)} of {count} runs{named} with seeds {seeds}; {trials:,} trials.",
     ]
     if study.record:
         size = study.record.size
@@ -114,7 +116,7 @@ def _time_words(evidence: Evidence) -> str:
             parts.append(
                 f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs"
             )
-    return f"{', '.join(parts)}, job after job" if parts else "not in the evidence"
+    return f"{', '.join(parts)}, also where runs shared the machine" if parts else "not in the evidence"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
