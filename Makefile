@@ -33,7 +33,7 @@ check: setup
 	$(RUN)/mypy
 
 test: check
-	$(RUN)/pytest -m "not gpu" -n 2 --dist loadfile --no-loadscope-reorder
+	$(RUN)/pytest -m "not gpu" -n 3 --dist loadfile --no-loadscope-reorder
 
 fuzz: export FUZZ ?= 2000
 fuzz: setup
