@@ -205,6 +205,12 @@ def test_labels_say_what_differs_in_words_and_no_two_are_alike():
     assert len(set(labels([same, same, same]))) == 3
 
 
+def test_the_only_measured_group_of_many_is_named_by_stream_and_method():
+    settings = {"stream": "single_arm", "method": "er", "steps": 800}
+    assert labels([{"settings": settings, "method": "er"}]) == ["single-arm, er"]
+    assert labels([{"settings": settings, "method": "er"}], without=("stream",)) == ["er"]
+
+
 def test_a_figure_of_one_group_is_named_after_it_in_plain_letters(tmp_path):
     results = small(tmp_path, {"method": ["er"], "replay.ratio": [0.02, 0.2]})
     assert set(rows_of(transfer, results)) == {"transfer-rho-0.02", "transfer-rho-0.2"}

@@ -59,11 +59,14 @@ def label(settings: dict[str, Any], otherwise: str) -> str:
 
 
 def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> list[str]:
-    """The labels of a study's groups, no two alike; settings `without` are left out."""
+    """The labels of a study's groups, no two alike; settings `without` are left out.
+
+    Settings are those that differ in the whole study. So stream and method are told even if only one was measured.
+    """
     settings = [{k: v for k, v in group["settings"].items() if k not in without} for group in groups]
     found: list[str] = []
     for group, own_settings, told in zip(groups, settings, telling_flags(settings), strict=True):
-        own = label({key: own_settings[key] for key in told}, group["method"])
+        own = label({key: own_settings[key] for key in own_settings if key in (*FIRST, *told)}, group["method"])
         same = sum(text == own or text.startswith(f"{own} (") for text in found)
         found.append(f"{own} ({same + 1})" if same else own)
     return found
