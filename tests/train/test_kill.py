@@ -1,4 +1,4 @@
-"""Killed twenty times, inside steps and inside saves, a run ends with the weights of the run that never was."""
+"""Killed ten times, inside steps and inside saves, a run ends with the weights of the run that never was."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from toys import TINY, never_wait_for_the_disk
 
 from holdfast.core.processes import FORKED
 
-KILLS = 20
+KILLS = 10
 
 
 def _train(toy, output, killing_sync):
@@ -43,8 +43,8 @@ def _weights(run):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # forty seconds of CPU time, on a busy machine much longer
-def test_twenty_kills_leave_the_same_weights(toy):
+@pytest.mark.timeout(1800)  # twenty seconds of CPU time, on a busy machine much longer
+def test_ten_kills_leave_the_same_weights(toy):
     # The fork server has imported everything: each run is a real process of its own, but starts at once.
     def start(output, killing_sync=0):
         process = FORKED.Process(target=_train, args=(toy, output, killing_sync))
@@ -70,11 +70,14 @@ def test_twenty_kills_leave_the_same_weights(toy):
                 process = start(run, killing_sync=rng.randint(1, 12))
                 process.join()
             else:
+                begun = time.monotonic()
                 process = start(run)
                 process.join(rng.uniform(0.05, 0.8) * duration)
                 if process.is_alive():
                     os.kill(process.pid, signal.SIGKILL)
                     process.join()
+                else:  # the machine was busier when the whole run was timed
+                    duration = min(duration, time.monotonic() - begun)
             if process.exitcode == 0:
                 break
             assert process.exitcode == -signal.SIGKILL
