@@ -9,7 +9,7 @@ MODULES = """
 holdfast.train.engine holdfast.evaluate.engine holdfast.arenas.twin holdfast.commands.run holdfast.report
 holdfast.serve.server lerobot.policies.factory lerobot.datasets.lerobot_dataset lerobot.scripts.lerobot_eval
 torch._dynamo torch.distributed.fsdp matplotlib.pyplot scipy.stats scipy.optimize pandas peft ray.cluster_utils
-pytest xdist.remote hypothesis playwright.sync_api mkdocs.commands.build
+piper_sdk pytest xdist.remote hypothesis playwright.sync_api mkdocs.commands.build
 """
 
 for name in MODULES.split():
