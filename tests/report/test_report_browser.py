@@ -161,8 +161,9 @@ def test_a_tap_on_a_video_plays_it(browser, page):
     tab = context.new_page()
     tab.goto(page.as_uri())
     tab.locator("video").first.tap()
-    played = tab.wait_for_function("() => document.querySelector('video').currentTime", timeout=60_000)
-    assert played.json_value() > 0
+    time = "document.querySelector('video').currentTime"
+    played = tab.wait_for_function(f"() => {time} > 0.2 && {time}", timeout=60_000)
+    assert played.json_value() > 0.2
     context.close()
 
 

@@ -98,7 +98,7 @@ def test_name_and_time_limit(task):
 
 @EVERY_TASK
 def test_doing_nothing_scores_nothing(task, env_of):
-    for seed, level in enumerate(("wide",) if task in CLOTH else ("easy", "standard", "wide")):
+    for seed, level in enumerate(("easy", "standard", "wide")):
         assert list(scores(env_of(task), "noop", level, range(seed, seed + 1))) == [0], level
 
 
@@ -128,13 +128,13 @@ def test_idle_arms_hold_their_pose(task, env_of):
 @EVERY_TASK
 @pytest.mark.slow
 def test_bars_of_the_expert(task, env_of):
-    env, share = env_of(task), 0.96 if task in CLOTH else 0.99
+    env = env_of(task)
     # Few seeds, to guard against regressions; `holdfast twin score --seeds A:B` measures the bars on hundreds.
     seeds = range(2000, 2002 if task in CLOTH else 2005)
     assert score("twin", task, "expert", "nominal", seeds[:1]).full == 1  # the same layout for all seeds
     assert are_full(scores(env, "expert", "easy", seeds[:2]), 2)
-    assert are_full(scores(env, "expert", "standard", seeds), int(share * len(seeds)))
-    assert are_full(scores(env, "expert", "standard", seeds, jitter=True), int((share - 0.03) * len(seeds)))
+    assert are_full(scores(env, "expert", "standard", seeds), len(seeds))
+    assert are_full(scores(env, "expert", "standard", seeds, jitter=True), len(seeds) - (task not in CLOTH))
 
 
 @EVERY_TASK
