@@ -66,6 +66,13 @@ class StudyProcess:
         self.driver.wait()
         self.start()
 
+    def stop_driver(self, pause, *kinds):
+        self.found(*kinds)
+        time.sleep(pause)
+        self.driver.terminate()
+        assert self.driver.wait() == 130, "it says how to go on, as after Ctrl-C"
+        self.start()
+
     def kill_worker(self, pause, *kinds):
         command, worker, _ = self.found(*kinds)
         time.sleep(pause)
@@ -137,7 +144,7 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
     study.kill_driver(pause(0, 5), "record")
     study.kill_worker(pause(0, 5), "train")
     study.kill_node(pause(0, 5), "train")
-    study.kill_driver(pause(0, 5), "train", "evaluate")  # trainings may have ended in the pauses
+    study.stop_driver(pause(0, 5), "train", "evaluate")  # trainings may have ended in the pauses
     study.kill_node(pause(0, 5), "evaluate")
     assert study.driver.wait() == 0
     assert (folder / "report" / "metrics.json").exists()

@@ -217,6 +217,8 @@ def _carry_out(
                 work.end(outcome)
                 failed += bool(outcome.error)
                 _print_outcome(outcome, folder, console)
+                if not console.is_terminal:
+                    console.print(work.text())
             running = [one for one in left if is_running(folder.log(one))]
             now = {job.name: _now(folder.log(job)) for job in running}
             bar = ProgressBar(total=1.0, completed=work.share({name: state.share for name, state in now.items()}))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
@@ -153,7 +156,14 @@ def _start(address: str | None) -> Any:
             f"--address {address} has no Ray cluster ({reason}). Start one with `ray start --head`, or leave --address "
             "out to use this machine."
         ) from None
+    if threading.current_thread() is threading.main_thread():  # Ray's own handler prints its stack
+        signal.signal(signal.SIGTERM, _stop)
     return ray
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End as with Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def _knock(address: str) -> None:

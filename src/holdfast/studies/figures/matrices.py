@@ -42,8 +42,10 @@ def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
     grid = canvas.subplots(len(lines), across, squeeze=False, height_ratios=heights)
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        _draw(axes, panel, many)
+    for places, most, line in zip(grid, heights, lines, strict=True):
+        for axes, panel in zip(places, line, strict=False):
+            _draw(axes, panel, many)
+            axes.set_ylim(most - 0.5, -0.5)  # cells of the same height, however few rows a panel has
     rows = [row for stream in streams for group in stream.groups for row in _rows(stream, group)]
     yield StudyPlot(finish(canvas, "matrices", "matrices", "Score matrices"), rows)
 
