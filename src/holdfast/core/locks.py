@@ -10,13 +10,15 @@ from filelock import FileLock, Timeout
 
 from holdfast.core.errors import HoldfastError
 
+_GRACE = 2.0  # seconds; what a killed process has just started may still hold its locks for a moment
+
 
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold a lock; `busy` is the error if another process holds it."""
     lock = file_lock(path)
     try:
-        lock.acquire(blocking=False)  # creates the folder if there is none
+        lock.acquire(_GRACE)  # creates the folder if there is none
     except Timeout:
         raise HoldfastError(busy) from None
     except OSError as error:
