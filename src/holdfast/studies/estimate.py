@@ -39,6 +39,7 @@ class WorkLeft:
         self._study, self._plan, self._folder, self._clock = study, plan, folder, clock
         self._left, self._done = {job.name: job for job in jobs}, list[StudyJob]()
         self._began, self._amounts = clock(), amounts(study, plan, jobs)
+        self._seconds = self._estimate()
 
     def end(self, outcome: FinishedJob) -> None:
         """Note a job that has ended."""
@@ -47,10 +48,11 @@ class WorkLeft:
         runs = {f"train-{one.run.name}": one for one in self._plan}
         amount = samples_taken(self._folder, runs[job.name]) if job.kind == "train" else self._amounts[job.name]
         write_ended(self._folder, EndedJob(job.name, job.kind, outcome.error, outcome.seconds, amount))
+        self._seconds = self._estimate()
 
     def share(self, running: Mapping[str, float]) -> float:
         """The share of all work that is done, from 0 to 1, given that of every running job."""
-        seconds = self._seconds()
+        seconds = self._seconds
         weights = {name: 1.0 if None in seconds.values() else value or 0.0 for name, value in seconds.items()}
         done = sum(weights[job.name] for job in self._done)
         done += sum(weights[name] * part for name, part in running.items())
@@ -60,14 +62,14 @@ class WorkLeft:
         """Jobs done, time gone, and time left as far as the jobs done so far tell."""
         elapsed, count = self._clock() - self._began, len(self._done) + len(self._left)
         said = f"{len(self._done)} of {count} jobs done, {elapsed:.0f} s"
-        seconds = self._seconds()
+        seconds = self._seconds
         done = sum(seconds[job.name] or 0 for job in self._done)
         if not done or None in seconds.values():
             return said
         left = elapsed * sum(seconds[name] or 0 for name in self._left) / done  # as many at a time as so far
         return f"{said}, about {left / 60:.0f} min left"
 
-    def _seconds(self) -> dict[str, float | None]:
+    def _estimate(self) -> dict[str, float | None]:
         jobs = [*self._done, *self._left.values()]
         return job_seconds(self._study, self._plan, jobs, self._folder)
 
