@@ -20,7 +20,7 @@ from holdfast.commands import study as command
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import killed_with_parent
-from holdfast.studies import load_study, on_ray
+from holdfast.studies import estimate, load_study, on_ray
 from holdfast.studies.estimate import WorkLeft
 from holdfast.studies.history import EndedJob, read_ended, write_ended
 from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
@@ -148,18 +148,23 @@ def test_time_left_follows_from_the_jobs_done(file, folder):
     ]
 
 
-def test_the_plan_says_hours_and_disk_or_that_they_are_not_known(file, folder, capsys):
+def test_the_plan_says_hours_and_disk_or_that_they_are_not_known(file, folder, capsys, monkeypatch):
     assert main(["study", "plan", "heterogeneous"]) == 0
     out = capsys.readouterr().out
     assert "hours, job after job, on one H200" in out
     assert "of demonstrations" in out
     assert main(["study", "plan", str(file), f"--output={folder.root}"]) == 0
-    assert "hours: not known" in capsys.readouterr().out
+    assert "hours: not known" in (out := capsys.readouterr().out)
+    assert "disk: not known" in out
+    trained = {"sequential-1": 1e6}
+    monkeypatch.setattr(estimate, "_trained_weights", lambda folder, planned: trained.get(planned.run.name))
     for kind, amount in (("record", 8), ("train", 16), ("evaluate", 6)):
         write_ended(folder, EndedJob(f"{kind}-x", kind, "", 3600.0, amount))
     assert main(["study", "plan", str(file), f"--output={folder.root}"]) == 0
     # 8 demonstrations, 168 samples in 8 different stages, 48 trials.
-    assert "about 19.5 hours, job after job, at the rates of the jobs done here" in capsys.readouterr().out
+    assert "about 19.5 hours, job after job, at the rates of the jobs done here" in (out := capsys.readouterr().out)
+    # All 8 runs have this policy: its weights of two stages each, and a training state of four times as much.
+    assert "disk: about 48 MB of checkpoints" in out
 
 
 def test_a_gpu_that_no_machine_has_is_said_before_any_work(file, tmp_path, capsys, monkeypatch):

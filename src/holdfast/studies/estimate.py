@@ -129,7 +129,7 @@ def disk_text(study: Study, plan: Sequence[PlannedRun], folder: StudyFolder) -> 
         recordings = len({one.run.seed for one in plan}) if study.record.seed is None else 1
         frames = FRAMES * study.record.episodes * len(tasks_of(one.run for one in plan)) * recordings
         parts.append(f"{_size(frames * PIXEL * study.record.size**2)} of demonstrations")
-    weights = [_weights(folder, one) for one in plan]
+    weights = _weights(folder, plan)
     if None not in weights:
         states = [size * (len(one.stages) + STATE) for size, one in zip(weights, plan, strict=True) if size]
         shared = [
@@ -140,13 +140,21 @@ def disk_text(study: Study, plan: Sequence[PlannedRun], folder: StudyFolder) -> 
     return f"disk: about {', '.join(parts)}" if parts else "disk: not known before the first stage is trained"
 
 
-def _weights(folder: StudyFolder, planned: PlannedRun) -> float | None:
-    """Bytes of a policy's weights: of a finished stage, else known ones."""
+def _weights(folder: StudyFolder, plan: Sequence[PlannedRun]) -> list[float | None]:
+    """Bytes of each policy's weights: of a finished stage of any run with this policy, else known ones."""
+    trained = [(one.config.policy, size) for one in plan if (size := _trained_weights(folder, one))]
+    return [
+        next((size for policy, size in trained if policy == one.config.policy), WEIGHTS.get(_policy(one)))
+        for one in plan
+    ]
+
+
+def _trained_weights(folder: StudyFolder, planned: PlannedRun) -> float | None:
     for stage in started_stages(folder.run(planned.run)):
         file = stage.checkpoint.policy / "model.safetensors"
         if file.exists():
             return float(file.stat().st_size)
-    return WEIGHTS.get(_policy(planned))
+    return None
 
 
 def _policy(planned: PlannedRun) -> str:
