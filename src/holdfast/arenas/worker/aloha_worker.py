@@ -66,6 +66,7 @@ class Aloha(Simulator):
                 raise ValueError(f"Unknown camera {camera!r}. Valid: {', '.join(CAMERAS)}.")
         self.cameras = tuple(cameras)
         self._scenes: dict[str, Any] = {}
+        self._renderers: dict[tuple[str, int, int], Any] = {}
 
     def begin(self, task: str, seed: int, level: str) -> None:
         """Draw a layout as gym-aloha does: a seed is the same layout there."""
@@ -107,7 +108,11 @@ class Aloha(Simulator):
 
     def draw(self, camera: str, height: int, width: int) -> np.ndarray:
         """A camera of the scene."""
-        return self._physics.render(height, width, camera_id=camera)
+        key = self._task, height, width
+        if key not in self._renderers:
+            self._renderers[key] = mujoco.Renderer(self._physics.model.ptr, height, width)
+        self._renderers[key].update_scene(self._physics.data.ptr, camera)
+        return self._renderers[key].render()
 
     def picture(self) -> np.ndarray:
         """Both arms, from the front."""
