@@ -57,6 +57,18 @@ class TestAloha(SetUp):
             times = [trial.times[milestone.name] for milestone in self.arena.tasks[task].milestones]
             assert 0 < times[0] <= times[1] < times[2] <= times[3], "in their order"
 
+    @pytest.mark.parametrize("task", ["transfer_cube", "insert_peg"])
+    def test_its_experts_keep_the_robots_limits(self, task):
+        robot, environment = embodiments.load("aloha"), self.arena.open(task)
+        lower, upper = robot.state_range()
+        for seed in range(3):
+            environment.reset(seed, "")
+            expert = self.arena.policy("expert", environment, seed)
+            actions = np.array(list(iter(expert.act, None)))
+            assert ((lower <= actions) & (actions <= upper)).all()
+            assert (abs(np.diff(actions, axis=0)) <= [d.fastest for d in robot.dimensions]).all(), "a wrist turns over"
+        environment.close()
+
     def test_targets_that_break_the_physics_end_the_episode(self):
         episode, rng = self.episode, np.random.default_rng(0)
         while not episode.over:

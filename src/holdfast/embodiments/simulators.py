@@ -25,7 +25,7 @@ LIBERO = Embodiment(
 
 
 def _aloha(arm: str) -> tuple[Dimension, ...]:
-    # Limits of gym-aloha's joints, and a gripper from 0 to 1. The step is a brisk teleoperator's: 2 rad/s at 50 Hz.
+    # Limits of gym-aloha's joints, and a gripper from 0 to 1. The step is a brisk teleoperator's: 2.5 rad/s at 50 Hz.
     limits = {
         "waist": (-3.14158, 3.14158),
         "shoulder": (-1.85005, 1.25664),
@@ -34,7 +34,7 @@ def _aloha(arm: str) -> tuple[Dimension, ...]:
         "wrist_angle": (-1.8675, 2.23402),
         "wrist_rotate": (-3.14158, 3.14158),
     }
-    joints = (Dimension(f"{arm}_{name}", arm, "joint", low, high, 0.04) for name, (low, high) in limits.items())
+    joints = (Dimension(f"{arm}_{name}", arm, "joint", low, high, 0.05) for name, (low, high) in limits.items())
     return (*joints, Dimension(f"{arm}_gripper", arm, "target", 0.0, 1.0, 0.1))
 
 

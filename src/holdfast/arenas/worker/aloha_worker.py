@@ -29,7 +29,8 @@ FULL = 4  # the reward of success; milestones are those of the rewards 1 to 4
 # Of the experts.
 OPEN, SHUT, START_GRIP = 1.0, 0.0, 0.1
 TIP = 0.145  # m, from the hand's body to the point between the fingertips, almost at their end
-SLOPE = 1.1  # rad, how far a hand points down when it grasps
+SLOPE = 1.3  # rad, how far a hand points down when it grasps
+ROLL, WEIGHTS = 3, np.array([1, 1, 1, 0.1, 0.1, 0.1, 0.02])  # the forearm's roll; place, direction, little roll
 MEET, SPREAD = (0.0, 0.5, 0.2), (0.02, 0.01, 0.02)  # m, where the hands meet, and how far that varies
 
 
@@ -219,18 +220,22 @@ class Arm:
         return Hand(x, y, z, -np.arcsin(axes[2, 0]), 0, START_GRIP)
 
     def reach(self, pose: np.ndarray) -> np.ndarray:
-        """The arm's seven targets for a pose of its hand that is near the last one."""
-        hand, jacobian = Hand(*pose), np.zeros((6, self._model.nv))
+        """The arm's seven targets for a pose of its hand that is near the last one.
+
+        Of all angles those with little roll of the forearm are taken: with a straight wrist it would turn wildly.
+        """
+        hand, jacobian = Hand(*pose), np.zeros((7, self._model.nv))
         axes = self._axes(hand.down, hand.turn)
-        for _ in range(20):
+        limits = self._model.jnt_range[self._joints].T
+        for _ in range(5):
             position, turned = self._at(self._angles)
-            off = pose[:3] - TIP * axes[:, 0] - position
-            error = np.concatenate([off, np.cross(turned, axes, axis=0).sum(axis=1) / 2])
-            if np.abs(error).max() < 1e-5:
-                break
-            mujoco.mj_jacBody(self._model, self._data, jacobian[:3], jacobian[3:], self._body)
-            own = jacobian[:, self._joints]
-            self._angles += own.T @ np.linalg.solve(own @ own.T + 1e-5 * np.eye(6), error)
+            mujoco.mj_jacBody(self._model, self._data, jacobian[:3], jacobian[3:6], self._body)
+            own = jacobian[:, self._joints].copy()
+            own[6, ROLL] = 1
+            turning = np.cross(turned, axes, axis=0).sum(axis=1) / 2
+            error = np.concatenate([pose[:3] - TIP * axes[:, 0] - position, turning, [-self._angles[ROLL]]])
+            step = np.linalg.lstsq(own * WEIGHTS[:, None], error * WEIGHTS)[0]
+            self._angles = np.clip(self._angles + step, *limits)
         return np.append(self._angles, hand.grip)
 
     def _at(self, angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
