@@ -64,8 +64,10 @@ class TestAloha(SetUp):
         for seed in range(3):
             environment.reset(seed, "")
             expert = self.arena.policy("expert", environment, seed)
-            actions = np.array(list(iter(expert.act, None)))
-            assert ((lower <= actions) & (actions <= upper)).all()
+            actions = []
+            while (action := expert.act()) is not None:
+                actions.append(action)
+            assert ((lower <= np.array(actions)) & (np.array(actions) <= upper)).all()
             assert (abs(np.diff(actions, axis=0)) <= [d.fastest for d in robot.dimensions]).all(), "a wrist turns over"
         environment.close()
 
