@@ -1,4 +1,4 @@
-"""Continual World and LIBERO as streams, and tasks that come back."""
+"""Continual World, ALOHA and LIBERO as streams, and tasks that come back."""
 
 import pytest
 
@@ -29,6 +29,17 @@ def test_every_task_is_scored_by_success_alone_and_fits_its_robot(name, tmp_path
         assert (entry.task.milestones, bool(entry.task.final)) == ((), True)
         assert robot.active(entry.task.arms).all()
         assert entry.dataset == str(tmp_path / entry.task.name)
+
+
+def test_aloha_moves_both_arms_and_is_scored_by_the_stages_of_its_reward():
+    stream = catalog.load_stream("aloha", "data")
+    robot = embodiments.load(stream.embodiment)
+    assert stream.names == ("transfer_cube", "insert_peg")
+    assert (len(robot.names), robot.arms) == (14, ("left", "right"))
+    for entry in stream.tasks:
+        assert robot.active(entry.task.arms).all()
+        assert [milestone.name for milestone in entry.task.milestones][:3] == ["touched", "lifted", "met"]
+        assert len(entry.task.milestones) == 4
 
 
 def test_libero_has_its_words_and_its_orders():

@@ -141,7 +141,6 @@ def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
     environment.reset(3, "")
     environment.step([5.0, 5.0])
     assert environment.observe().state.tolist() == [5.0, 5.0], "not cut where it was not asked for"
-    assert setups.SETUPS["aloha"].options["clip"] is False, "its targets are radians"
 
 
 def test_what_does_not_pass_the_check_is_not_set_up(monkeypatch, capsys):

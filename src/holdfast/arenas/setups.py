@@ -54,22 +54,7 @@ SETUPS = {
             "make": {"obs_type": "pixels_agent_pos"},
         },
     ),
-    "aloha": ArenaSetup(
-        ("gym-aloha==0.1.5", "mujoco==3.8.1", "packaging", *_COMMON),
-        "gymnasium",
-        {
-            "id": "gym_aloha:gym_aloha/AlohaTransferCube-v0",
-            "task": "transfer_cube",
-            "instruction": _TRANSFER,
-            "state": _ALOHA,
-            "action": _ALOHA,
-            "state_key": "agent_pos",
-            "success": "is_success",
-            "cameras": {"top": "pixels.top"},
-            "clip": False,  # it declares -1 to 1, but its targets are radians
-            "make": {"obs_type": "pixels_agent_pos"},
-        },
-    ),
+    "aloha": ArenaSetup(("gym-aloha==0.1.5", "mujoco==3.8.1", "packaging", *_COMMON), "aloha"),
     "libero": ArenaSetup(
         ("hf-libero==0.1.4", "mujoco==3.8.1", "huggingface-hub==2.4.0", "termcolor", "torch==2.11.0", "tqdm", *_COMMON),
         "libero",

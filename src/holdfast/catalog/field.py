@@ -1,4 +1,4 @@
-"""Streams of the field: Continual World and LIBERO. `field.toml` has their tasks and LIBERO's orders."""
+"""Streams of the field: Continual World, ALOHA and LIBERO. `field.toml` has their tasks and LIBERO's orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def field_stream(name: str) -> dict[str, Any] | None:
     if table is None or (colon and not table.get("ordered")):
         return None
     tasks = (table if "task" in table else _tables()[table["twice"]])["task"]
-    tasks = [{**task, "arms": ["arm"], "final": table["final"]} for task in tasks] * (2 if "twice" in table else 1)
+    common = {"arms": table.get("arms", ["arm"]), "final": table["final"]}
+    tasks = [{**task, **common} for task in tasks] * (2 if "twice" in table else 1)
     if colon:
         orders = {str(number): places for number, places in enumerate(read(_FILE)["orders"])}
         if order not in orders:

@@ -10,9 +10,9 @@ from holdfast.core.json_records import from_json
 from holdfast.core.outside import read_toml
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.embodiments.piper_x import PIPER_X_PAIR
-from holdfast.embodiments.simulators import LIBERO, METAWORLD
+from holdfast.embodiments.simulators import ALOHA, LIBERO, METAWORLD
 
-EMBODIMENTS = {robot.name: robot for robot in (PIPER_X_PAIR, METAWORLD, LIBERO)}
+EMBODIMENTS = {robot.name: robot for robot in (PIPER_X_PAIR, METAWORLD, LIBERO, ALOHA)}
 _KEYS = ("name", "dimension", "state")  # of a file
 
 
