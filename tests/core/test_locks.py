@@ -23,8 +23,8 @@ def test_a_lock_that_is_let_go_in_time_is_taken(held, monkeypatch):
     path, file = held
     monkeypatch.setattr(locks, "_GRACE", 600)
     threading.Timer(0.1, os.close, [file]).start()
-    with locks.locked(path, "busy"):
-        pass
+    with locks.locked(path, "busy"), path.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it is held now
 
 
 def test_a_lock_that_is_kept_is_refused(held, monkeypatch):
