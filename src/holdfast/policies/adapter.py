@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import holdfast.core.lerobot_import
+
+# isort: split
 import contextlib
 import io
 from collections.abc import Callable
