@@ -1,7 +1,7 @@
 """Frames that wait on the GPU until they are read back together.
 
-A frame is copied there into a tall buffer, one above the other, and one call reads all of them. A pixel buffer object
-would do as well, if every driver filled it without waiting: pixels of three bytes may be converted on the CPU first.
+Each is copied into a tall buffer, above the one before it, and one call reads all of them. A pixel buffer object is not
+used: a driver may convert pixels of three bytes on the CPU while it fills one, and would wait for every frame again.
 """
 
 from __future__ import annotations
