@@ -94,9 +94,9 @@ def record(tasks: list[str], episodes: int, scratch: Path) -> None:
         work = scratch / f".{task}"
         (work / recording_shards.FRAMES).mkdir(parents=True)
         with shares.part("everything else"):
-            recording_shards.record_part(order, work, range(SEED, SEED + episodes), lambda kept: None)
+            recording_shards.record_part(order, work, range(SEED, SEED + episodes), lambda kept: None, lambda: None)
             parts = recording_shards.finished_parts(order, work)
-            recording_shards.join_parts(order, parts, scratch / task)
+            recording_shards.join_parts(order, parts, work, scratch / task)
         frames += count_frames(scratch / task)
     shares.print(frames, "frame")
 
@@ -152,6 +152,7 @@ def watch_twin(shares: Shares) -> None:
     import mujoco
 
     from holdfast.twin.env import CellEnv
+    from holdfast.twin.frame_queue import FrameQueue
     from holdfast.twin.views import Views
 
     for function, name in (
@@ -163,6 +164,8 @@ def watch_twin(shares: Shares) -> None:
         shares.watch(mujoco, function, name)
     shares.watch(Views, "__init__", "opening tasks")
     shares.watch(Views, "draw", "drawing")
+    shares.watch(Views, "draw_later", "drawing")
+    shares.watch(FrameQueue, "read", "drawing, read-back")
     shares.watch(CellEnv, "__init__", "opening tasks")
     shares.watch(CellEnv, "step", "scoring")
     assert holdfast.twin

@@ -117,6 +117,41 @@ def test_the_contract_finds_what_is_wrong(kind, test):
         getattr(Contract(), test)()
 
 
+class Careless(FakeArena):
+    """Keeps frames for later, and does not drop them when an episode begins."""
+
+    def __init__(self):
+        self.kept = []
+
+    def draw_frame(self, environment, size):
+        self.kept += super().draw_frame(environment, size)
+        return []
+
+    def last_frames(self, environment, size):
+        kept, self.kept = self.kept, []
+        return kept
+
+
+class Lazy(FakeArena):
+    """Draws when it is asked for the frames."""
+
+    def draw_frame(self, environment, size):
+        self.count = 1 if environment.steps == 0 else self.count + 1
+        return []
+
+    def last_frames(self, environment, size):
+        return [environment.observe(size, self.cameras).images] * self.count
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Careless, "5 frames were drawn, 6 were returned"), (Lazy, "top")])
+def test_the_contract_finds_frames_of_another_moment(kind, said):
+    class Contract(ArenaContract):
+        arena, task = kind(), "mirror"
+
+    with pytest.raises(AssertionError, match=said):
+        Contract().test_a_recording_gets_what_is_observed()
+
+
 def test_an_arena_is_loaded_by_name_or_by_path_once():
     assert arenas.load("twin") is arenas.load("twin")
     assert isinstance(arenas.load("fake_arena:FakeArena"), FakeArena)
@@ -193,6 +228,9 @@ def test_what_an_arena_gets_wrong_is_said_with_its_name(spoil, said):
     spoil(episode.environment)
     with pytest.raises(HoldfastError, match=rf"The arena 'fake' failed in .*{said}"):
         look_and_step(episode)
+    if spoil in (floats, gray):
+        with pytest.raises(HoldfastError, match=rf"The arena 'fake' failed in draw_frame.*{said}"):
+            episode.draw_frame((8, 8))
 
 
 def look_and_step(episode):

@@ -18,6 +18,7 @@ from toys import fork_workers
 from holdfast.arenas import demonstrate, record
 from holdfast.arenas import recording_shards as parts
 from holdfast.arenas.demonstrate import RecordingOrder
+from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
@@ -84,6 +85,40 @@ def test_opens_in_lerobot_and_holds_what_was_rendered(recorded):
 def open_source_edges(folder: Path) -> tuple[list[int], list[int]]:
     source = open_source(str(folder))
     return source.starts.tolist(), source.ends.tolist()
+
+
+def test_the_frames_of_a_demonstration_are_what_the_cameras_see(tmp_path):
+    order = replace(OTHER, task="press_button")
+    env = CellEnv(order.task)
+    for seed in (500, 501):  # one after the other in the same environment
+        shown = demonstrate.demonstrate(order, seed, tmp_path, lambda: None)
+        stored = np.fromfile(shown.frames, np.uint8).reshape(len(shown.actions), 4, 32, 32, 3)
+        assert len(stored) > 64, "more frames than are read back at once, twice"
+        env.reset(seed, order.level)
+        for state, action, views in zip(shown.states, shown.actions, stored, strict=True):
+            seen = env.observe((32, 32))
+            assert np.array_equal(state, seen.state)
+            assert np.array_equal(views, list(seen.images.values()))
+            env.step(action)
+    env.close()
+
+
+def test_a_failed_demonstration_leaves_nothing_to_the_next(tmp_path, monkeypatch):
+    order = replace(OTHER, task="press_button")
+    good = demonstrate.demonstrate(order, 500, tmp_path, lambda: None)
+    stored = good.frames.read_bytes()
+    good.frames.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoredEpisode, "done", False)
+        assert not demonstrate.demonstrate(order, 501, tmp_path, lambda: None).full
+    assert not list(tmp_path.iterdir())
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demonstrate.demonstrate(order, 502, tmp_path, interrupt)
+    assert demonstrate.demonstrate(order, 500, tmp_path, lambda: None).frames.read_bytes() == stored
 
 
 def test_demonstrations_differ_in_tempo(recorded):

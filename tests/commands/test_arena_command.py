@@ -25,7 +25,7 @@ def test_a_new_simulator_passes_the_check_as_it_is_written(capsys):
     assert len(code) <= 35
     assert main(["arena", "check", "table.toml"]) == 0
     out = capsys.readouterr().out
-    assert (out.count("  ok  "), out.count("failed")) == (14, 0)
+    assert (out.count("  ok  "), out.count("failed")) == (15, 0)
     assert main(["arena", "new", "table"]) == 2
     assert "table.py exists" in capsys.readouterr().err
     assert Path("table.py").read_text() == written
@@ -116,7 +116,7 @@ def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
     assert main(["arena", "setup", "pont"]) == 2
     assert "Did you mean 'point'" in capsys.readouterr().err
     assert main(["arena", "setup", "point"]) == 0, capsys.readouterr()
-    assert capsys.readouterr().out.count("  ok  ") == 14
+    assert capsys.readouterr().out.count("  ok  ") == 15
     main(["arena", "ls"])
     assert "share/arenas/point/env/bin/python" in capsys.readouterr().out
     file = arena_file.set_up_arenas()["point"]

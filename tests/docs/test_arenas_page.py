@@ -28,7 +28,7 @@ def test_the_simulator_of_the_page_is_an_arena(tmp_path, monkeypatch, capsys):
     for command in commands:
         assert main(command) == 0, capsys.readouterr()
     out = capsys.readouterr().out
-    assert out.count("  ok  ") == 28
+    assert out.count("  ok  ") == 30
     assert "score 100 of 100" in out
     assert "data/stop_right: 2 demonstrations, none dropped" in out
     assert arenas.load("rail.toml").max_steps("stop_right") == 80

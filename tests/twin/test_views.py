@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import mujoco
+import numpy as np
 
 from holdfast.twin.views import Views
 
@@ -26,12 +27,16 @@ def draw():
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     OPEN.append(Views(model, ["top"], 32, 32))
-    return OPEN[-1].draw(data, ["top"])[0].shape
+    (now,) = OPEN[-1].draw(data, ["top"])
+    OPEN[-1].draw_later(data)
+    ((later,),) = OPEN[-1].read_waiting()
+    OPEN[-1].draw_later(data)
+    return now.any() and np.array_equal(now, later)
 
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        print(draw() == pool.submit(draw).result() == (32, 32, 3))
+        print(draw() and pool.submit(draw).result())
 """
 
 

@@ -110,6 +110,18 @@ class Arena(ABC):
         """
         raise unknown(f"scripted policy of the arena {self.name!r}", name, ())
 
+    def draw_frame(self, environment: Environment, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """Draw what all cameras see now, for a recording. Returns the frames that are ready, in the order of drawing.
+
+        By default that is the frame itself. An arena may return it after a later call, or leave it to `last_frames`:
+        who reads back several frames waits for the GPU once.
+        """
+        return [environment.observe(size, self.cameras).images]
+
+    def last_frames(self, environment: Environment, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """The frames of this episode and size that `draw_frame` has not returned; a reset drops them."""
+        return []
+
     def show(self, environment: Environment, size: tuple[int, int]) -> dict[str, np.ndarray]:
         """What all cameras see, for people; an arena may draw nicer images than those that policies observe."""
         return environment.observe(size, self.cameras).images

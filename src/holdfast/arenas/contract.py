@@ -114,6 +114,20 @@ class ArenaContract:
         assert np.array_equal(seen.state, before), "the state of an old observation changes"
         assert not np.array_equal(episode.environment.observe().state, before), "the actions move nothing"
 
+    def test_a_recording_gets_what_is_observed(self) -> None:
+        """Its frames may come later, but in order, and none is left to the next episode."""
+        self.episode.draw_frame(self.size)
+        episode, frames = self.episode, []
+        for action in self.actions(episode):
+            frames += episode.draw_frame(self.size)
+            episode.step(action)
+        frames += episode.last_frames(self.size)
+        observed = self.played(self.episode)[:-1]
+        assert len(frames) == len(observed), f"{len(observed)} frames were drawn, {len(frames)} were returned"
+        for images, seen in zip(frames, observed, strict=True):
+            for camera in self.arena.cameras:
+                assert np.array_equal(images[camera], seen.images[camera]), camera
+
     def test_a_malformed_action_is_refused(self) -> None:
         """The error says how many numbers an action has."""
         episode = self.episode

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -48,24 +49,29 @@ def demonstrate(order: RecordingOrder, seed: int, folder: Path, stepped: Callabl
     `stepped` is called after every control step.
     """
     episode = _open(order.arena, order.task)
-    environment, cameras = episode.environment, episode.arena.cameras
     episode.begin(seed, order.level)
-    expert = episode.arena.policy("expert", environment, seed)
+    expert = episode.arena.policy("expert", episode.environment, seed)
+    size = order.height, order.width
     states, actions = [], []
     path = folder / f"{seed}.frames"
     with path.open("wb") as file:
         while not episode.over and (action := expert.act()) is not None:
-            seen = episode.observe((order.height, order.width), cameras)
-            for image in seen.images.values():
-                file.write(image.tobytes())
-            states.append(seen.state)
+            _write(file, episode.draw_frame(size), episode.arena.cameras)
+            states.append(episode.observe().state)
             actions.append(action)
             episode.step(action)
             stepped()
+        _write(file, episode.last_frames(size), episode.arena.cameras)
     full = episode.done and len(states) >= _SHORTEST
     if not full:
         path.unlink()
     return Demonstration(seed, full, np.array(states), np.array(actions), path)
+
+
+def _write(file: BinaryIO, frames: list[dict[str, np.ndarray]], cameras: Sequence[str]) -> None:
+    for images in frames:
+        for camera in cameras:
+            file.write(images[camera].tobytes())
 
 
 def _open(arena: str, task: str) -> ScoredEpisode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -59,21 +59,42 @@ class ScoredEpisode:
         """The environment's observation, checked."""
         with self._explained("observe"):
             seen = self.environment.observe(size, cameras)
-            shapes = {name: np.shape(seen.images[name]) for name in (cameras if size else ())}
-            kinds = {seen.images[name].dtype for name in shapes}
-            sound = np.shape(seen.state) == (len(self.arena.state),) and np.isfinite(seen.state).all()
-        if not sound:
-            raise self._failure("observe", f"the state must be {len(self.arena.state)} numbers, got {seen.state!r}")
-        for name, shape in shapes.items():
-            if size and (shape != (*size, 3) or kinds != {np.dtype(np.uint8)}):
-                wanted = f"uint8 {(*size, 3)}"
-                raise self._failure("observe", f"the image of {name!r} must be {wanted}, got {kinds} {shape}")
+            if np.shape(seen.state) != (len(self.arena.state),) or not np.isfinite(seen.state).all():
+                wanted = f"{len(self.arena.state)} numbers"
+                raise self._failure("observe", f"the state must be {wanted}, got {seen.state!r}")
+            if size:
+                self._check_images("observe", seen.images, size, cameras)
         return seen
+
+    def draw_frame(self, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """Draw what all cameras see, for a recording. Returns the frames that are ready, checked."""
+        with self._explained("draw_frame"):
+            frames = self.arena.draw_frame(self.environment, size)
+            for images in frames:
+                self._check_images("draw_frame", images, size, self.arena.cameras)
+        return frames
+
+    def last_frames(self, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """The frames that `draw_frame` has not returned, checked."""
+        with self._explained("last_frames"):
+            frames = self.arena.last_frames(self.environment, size)
+            for images in frames:
+                self._check_images("last_frames", images, size, self.arena.cameras)
+        return frames
 
     def show(self, size: tuple[int, int]) -> dict[str, np.ndarray]:
         """What all cameras see, drawn for people."""
         with self._explained("show"):
             return self.arena.show(self.environment, size)
+
+    def _check_images(
+        self, doing: str, images: Mapping[str, np.ndarray], size: tuple[int, int], cameras: Sequence[str]
+    ) -> None:
+        for name in cameras:
+            shape, kind = np.shape(images[name]), images[name].dtype
+            if shape != (*size, 3) or kind != np.uint8:
+                wanted = f"uint8 {(*size, 3)}"
+                raise self._failure(doing, f"the image of {name!r} must be {wanted}, got {kind} {shape}")
 
     def _reached(self) -> Reached:
         with self._explained("reached"):

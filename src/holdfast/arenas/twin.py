@@ -61,6 +61,14 @@ class Twin(Arena):
 
         return POLICIES[name](cast("CellEnv", environment), seed)
 
+    def draw_frame(self, environment: Environment, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """Frames wait on the GPU until there are many."""
+        return cast("CellEnv", environment).world.render_later(*size)
+
+    def last_frames(self, environment: Environment, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
+        """The frames that wait."""
+        return cast("CellEnv", environment).world.rendered(*size)
+
     def show(self, environment: Environment, size: tuple[int, int]) -> dict[str, np.ndarray]:
         """The cameras in the look for people (`twin/look.py`)."""
         return cast("CellEnv", environment).show(size, self.cameras)

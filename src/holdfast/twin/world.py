@@ -46,6 +46,8 @@ class World:
             self.data.qpos[addresses] = start[joints]
             self.data.qpos[fingers] = start[gripper] / 2
         self.data.ctrl[self._servos] = start
+        for views in self._views.values():
+            views.forget_waiting()
 
     def settle(self, steps: int) -> None:
         """Run the physics for some control steps with the current targets."""
@@ -68,10 +70,15 @@ class World:
 
     def render(self, cameras: Sequence[str], height: int, width: int) -> dict[str, np.ndarray]:
         """What cameras see, each as height x width x 3 bytes."""
-        size = height, width
-        if size not in self._views:
-            self._views[size] = Views(self.model, CAMERAS, *size)
-        return dict(zip(cameras, self._views[size].draw(self.data, cameras), strict=True))
+        return dict(zip(cameras, self._view(height, width).draw(self.data, cameras), strict=True))
+
+    def render_later(self, height: int, width: int) -> list[dict[str, np.ndarray]]:
+        """Draw all cameras. Returns the frames that could be read back, the oldest first: often none, then many."""
+        return _by_camera(self._view(height, width).draw_later(self.data))
+
+    def rendered(self, height: int, width: int) -> list[dict[str, np.ndarray]]:
+        """The frames of this size since the last reset that `render_later` has not returned."""
+        return _by_camera(self._view(height, width).read_waiting())
 
     def close(self) -> None:
         """Free the renderers."""
@@ -161,8 +168,17 @@ class World:
         """Whether a hand holds a body."""
         return any(self.pads(side, body) == 2 for side in SIDES)
 
+    def _view(self, height: int, width: int) -> Views:
+        if (height, width) not in self._views:
+            self._views[height, width] = Views(self.model, CAMERAS, height, width)
+        return self._views[height, width]
+
     def _addresses(self, joints: Sequence[str]) -> np.ndarray:
         return np.array([self.model.joint(name).qposadr[0] for name in joints])
+
+
+def _by_camera(frames: list[np.ndarray]) -> list[dict[str, np.ndarray]]:
+    return [dict(zip(CAMERAS, frame, strict=True)) for frame in frames]
 
 
 def _home() -> np.ndarray:
