@@ -1,5 +1,6 @@
 """Toy datasets, recorded once per test session; tests that hurt them work on copies."""
 
+import gc
 import logging
 import os
 import shutil
@@ -15,6 +16,9 @@ from holdfast.core.processes import FORKED
 # A busy machine must not fail a property.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("holdfast")
+
+# A process of tests has a million objects that stay. Python searches them far more often than needed.
+gc.set_threshold(10_000, 20, 50)
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
