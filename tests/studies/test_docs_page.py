@@ -76,7 +76,7 @@ def test_claims_stand_with_verdict_difference_and_what_the_paper_reports(docs, r
     assert cells(first) == [
         "Replay ¦ scores more than &lt;b>joint&lt;/b> training.",
         f"**{one['verdict']}**",
-        f"AS higher by {number(one['difference'])}; 2 seeds, {one['trials']} trials",
+        f"AS difference {number(one['difference'])}; 2 seeds, {one['trials']} trials",
         "AS 97.2 against 82.6",
     ]
     assert cells(second)[2].startswith(f"BWT {number(two['difference'])}, to be above -5; 2 seeds")

@@ -96,7 +96,7 @@ def _measured(claim: Mapping[str, Any]) -> str:
         return ""
     than = f", to be above {claim['than']:g}" if claim["than"] else ""
     words = figure_words(claim["difference"], claim["metric"] if claim["worse"] is None else "difference")
-    short = METRICS[claim["metric"]][0] + ("" if claim["worse"] is None else " higher by")
+    short = METRICS[claim["metric"]][0] + ("" if claim["worse"] is None else " difference")
     return f"{short} {words}{than}; {_count(claim['seeds'], 'seed')}, {_count(claim['trials'], 'trial')}"
 
 
