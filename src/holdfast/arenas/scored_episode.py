@@ -38,6 +38,7 @@ class ScoredEpisode:
     def begin(self, seed: int, level: str) -> None:
         """Start an episode."""
         self.seed, self.level, self.steps = seed, self.arena.level(level), 0
+        self._frames_left = 0  # drawn, and not returned yet
         self.times: dict[str, float] = {}
         with self._explained("reset"):
             self.environment.reset(seed, self.level)
@@ -72,6 +73,7 @@ class ScoredEpisode:
             frames = self.arena.draw_frame(self.environment, size)
             for images in frames:
                 self._check_images("draw_frame", images, size, self.arena.cameras)
+        self._frames_left += 1 - len(frames)
         return frames
 
     def last_frames(self, size: tuple[int, int]) -> list[dict[str, np.ndarray]]:
@@ -80,6 +82,9 @@ class ScoredEpisode:
             frames = self.arena.last_frames(self.environment, size)
             for images in frames:
                 self._check_images("last_frames", images, size, self.arena.cameras)
+        if len(frames) != self._frames_left:
+            raise self._failure("last_frames", f"{self._frames_left} frames were left, {len(frames)} were returned")
+        self._frames_left = 0
         return frames
 
     def show(self, size: tuple[int, int]) -> dict[str, np.ndarray]:
