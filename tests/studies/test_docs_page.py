@@ -172,7 +172,7 @@ def test_values_and_verdicts_stand_in_a_sentence(docs, report):
         ("<!-- value mini er bwt -->3\n", "stands alone"),
         ("<!-- begin cost mini -->\n<!-- begin groups mini -->\n<!-- end -->", "is not closed before"),
         ("<!-- begin costs mini -->\n<!-- end -->", "Unknown marker 'costs'. Did you mean 'cost'"),
-        ("<!-- begin cost -->\n<!-- end -->", "Unknown evidence or study ''. Valid: mini, cw10"),
+        ("<!-- begin cost -->\n<!-- end -->", "Unknown evidence or study ''. Valid: mini, act-mini"),
         ("<!-- begin cost ../mini -->\n<!-- end -->", "Unknown evidence or study '../mini'"),
         ("<!-- begin claims mini 3 -->\n<!-- end -->", "Unknown claim '3' of mini. Valid: 1, 2"),
         ("<!-- begin figure mini comparison -->\n<!-- end -->", "Unknown figure 'comparison' of mini"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import holdfast.core.lerobot_import
+import holdfast.policies.lerobot_import
 
 # isort: split
 import contextlib

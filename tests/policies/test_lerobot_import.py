@@ -1,0 +1,31 @@
+"""Importing LeRobot leaves Python as it was."""
+
+import gc
+import importlib
+import importlib.metadata
+import sys
+
+import pytest
+
+from holdfast.policies import lerobot_import
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_collector_and_standard_library_are_as_before(collects):
+    listing = importlib.metadata.packages_distributions
+    try:
+        (gc.enable if collects else gc.disable)()
+        importlib.reload(lerobot_import)
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+    assert importlib.metadata.packages_distributions is listing
+
+
+def test_also_when_lerobot_cannot_be_imported(monkeypatch):
+    listing = importlib.metadata.packages_distributions
+    monkeypatch.setitem(sys.modules, "lerobot.policies.factory", None)
+    with pytest.raises(ImportError):
+        importlib.reload(lerobot_import)
+    assert gc.isenabled()
+    assert importlib.metadata.packages_distributions is listing
