@@ -6,11 +6,12 @@ started, and started again, by torchrun's own agent.
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
@@ -83,11 +84,18 @@ def alone(toy, name, *more, stop=0):
     return toy / name
 
 
+def free_port():
+    """A port that no other process is given by chance before the ranks take it: those lie above 32,768."""
+    for port in random.sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
 def in_two(toy, name, *more, code=0, stop=0):
     """Run a command on two ranks; returns the run's folder and what each rank said."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = arguments(toy, name, *more)
     ranks = [forked(_rank, number, port, toy, command, stop) for number in range(2)]
     for rank in ranks:
