@@ -98,7 +98,7 @@ def test_name_and_time_limit(task):
 
 @EVERY_TASK
 def test_doing_nothing_scores_nothing(task, env_of):
-    for seed, level in enumerate(("wide",) if task in CLOTH else ("easy", "standard", "wide")):
+    for seed, level in enumerate(("easy", "standard", "wide")):
         assert list(scores(env_of(task), "noop", level, range(seed, seed + 1))) == [0], level
 
 

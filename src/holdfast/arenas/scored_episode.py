@@ -71,8 +71,7 @@ class ScoredEpisode:
         """Draw what all cameras see, for a recording. Returns the frames that are ready, checked."""
         with self._explained("draw_frame"):
             frames = self.arena.draw_frame(self.environment, size)
-            for images in frames:
-                self._check_images("draw_frame", images, size, self.arena.cameras)
+            self._check_frames("draw_frame", frames, size)
         self._frames_left += 1 - len(frames)
         return frames
 
@@ -80,8 +79,7 @@ class ScoredEpisode:
         """The frames that `draw_frame` has not returned, checked."""
         with self._explained("last_frames"):
             frames = self.arena.last_frames(self.environment, size)
-            for images in frames:
-                self._check_images("last_frames", images, size, self.arena.cameras)
+            self._check_frames("last_frames", frames, size)
         if len(frames) != self._frames_left:
             raise self._failure("last_frames", f"{self._frames_left} frames were left, {len(frames)} were returned")
         self._frames_left = 0
@@ -91,6 +89,10 @@ class ScoredEpisode:
         """What all cameras see, drawn for people."""
         with self._explained("show"):
             return self.arena.show(self.environment, size)
+
+    def _check_frames(self, doing: str, frames: Sequence[Mapping[str, np.ndarray]], size: tuple[int, int]) -> None:
+        for images in frames:
+            self._check_images(doing, images, size, self.arena.cameras)
 
     def _check_images(
         self, doing: str, images: Mapping[str, np.ndarray], size: tuple[int, int], cameras: Sequence[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import holdfast.policies.lerobot_import
+import holdfast.policies.lerobot_import  # before all that imports LeRobot
 
 # isort: split
 import contextlib
