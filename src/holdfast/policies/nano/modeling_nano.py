@@ -82,6 +82,7 @@ class NanoPolicy(PreTrainedPolicy):
         if all({"q01", "q99"} <= set(stats.get(key, {})) for key in (OBS_STATE, ACTION)):
             self.set_anchor(*(stats[key][quantile] for key in (OBS_STATE, ACTION) for quantile in ("q01", "q99")))
         self._graphs: CudaGraphs[Tensor] = CudaGraphs()
+        self._compiled = False
         if config.task_loras:
             self.requires_grad_(False)
         self.reset()
@@ -152,6 +153,9 @@ class NanoPolicy(PreTrainedPolicy):
 
     def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
         """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""
+        if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
+            self.network.compile_layers()
+            self._compiled = True
         draws = self.config.noise_draws
         actions = batch[ACTION].float().repeat_interleave(draws, 0)
         padded = batch[IS_PAD].repeat_interleave(draws, 0) if IS_PAD in batch else None

@@ -200,6 +200,14 @@ class NanoNetwork(nn.Module):
         for lora in config.task_loras:
             add_loras(self, LORA_TARGETS, lora.rank, self.route)
 
+    def compile_layers(self) -> None:
+        """Compile every layer at its first call; layers of one kind share the compiled code.
+
+        Kernels are chosen without measuring them, so every process chooses the same and sums in the same order.
+        """
+        for layer in (*self.vision, *self.encoder, *self.decoder):
+            layer.compile(dynamic=False, options={"deterministic": True})
+
     def encode(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor) -> Context:
         """Read one observation per sample.
 
