@@ -53,7 +53,7 @@ class NanoConfig(PreTrainedConfig):
     # draws are almost free and reduce the variance of the gradient.
     noise_draws: int = 4
 
-    # Compile the layers when training on a GPU: a third less GPU time a step, after a wait of about a minute.
+    # Compile the layers that compute losses on a GPU: a third less GPU time a step, after a wait of up to a minute.
     compile: bool = True
 
     # Words of an instruction, and the buckets they are hashed into (0 is padding).

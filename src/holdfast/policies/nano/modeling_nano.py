@@ -153,7 +153,8 @@ class NanoPolicy(PreTrainedPolicy):
 
     def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
         """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""
-        if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
+        # Also outside of training: a process that resumes between two stages must compute what the killed one would.
+        if self.config.compile and not self._compiled and batch[ACTION].is_cuda:
             self.network.compile_layers()
             self._compiled = True
         draws = self.config.noise_draws

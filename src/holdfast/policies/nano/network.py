@@ -203,7 +203,7 @@ class NanoNetwork(nn.Module):
     def compile_layers(self) -> None:
         """Compile every layer at its first call; layers of one kind share the compiled code.
 
-        Kernels are chosen without measuring them, so every process chooses the same and sums in the same order.
+        Kernels are chosen without timing them, so that every process chooses the same and computes the same bits.
         """
         for layer in (*self.vision, *self.encoder, *self.decoder):
             layer.compile(dynamic=False, options={"deterministic": True})
