@@ -57,6 +57,7 @@ def test_every_kind_of_figure_is_drawn_where_its_data_are(whole):
     plots, _ = whole
     assert set(plots) == {
         "matrices",
+        "kept",
         *(f"comparison-{metric}" for metric in ("as", "bwt", "fwt")),
         *(f"curve-replay.frequency-{metric}" for metric in ("as", "bwt", "fwt")),
         *(f"transfer-{name}" for name in ("er-f_r-0.05", "er-f_r-0.5", "er", "sequential")),
@@ -79,6 +80,13 @@ def test_a_csv_holds_the_values_of_the_summary(whole, tmp_path):
         for row in group["matrix"]
         for task, cell in zip(numbers["streams"][0]["tasks"], row["cells"], strict=True)
         if cell
+    }
+    ends = {(r["group"], r["task"]): (float(r["after_its_stage"]), float(r["at_the_end"])) for r in read["kept"]}
+    assert ends == {
+        (name, task["task"]): (task["after_own"]["value"], task["final"]["value"])
+        for name, group in names.items()
+        if group["continual"]
+        for task in group["tasks"]
     }
     bars = [r for r in read["comparison-bwt"] if r["source"] == "all seeds"]
     assert {r["group"]: (float(r["value"]), float(r["low"]), float(r["high"])) for r in bars} == {

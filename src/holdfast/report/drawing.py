@@ -84,6 +84,10 @@ class Drawing:
         found = re.search(r'viewBox="0 0 ([\d.]+) ', self.svg)
         return round(float(found[1]) * 4 / 3) if found else 0
 
+    def on_white(self) -> str:
+        """The SVG with a white background, for pages that may be dark."""
+        return re.sub(r"<svg[^>]*>", r'\g<0>\n <rect width="100%" height="100%" fill="#fff"/>', self.svg, count=1)
+
     def inline(self) -> str:
         """The SVG for embedding: no prolog, no clashing ids, colours and font of the page."""
         text = self.svg[self.svg.index("<svg") :]

@@ -176,7 +176,7 @@ def _figure(page: _PageStudy, words: Sequence[str], files: dict[str, str]) -> st
     if len(words) != 1 or words[0] not in page.plots:
         raise unknown(f"figure of {page.name}", " ".join(words), page.plots)
     path, plot = f"{FIGURES}/{page.name}-{words[0]}", page.plots[words[0]]
-    files |= {f"{path}.svg": plot.drawing.svg, f"{path}.csv": plot.csv}
+    files |= {f"{path}.svg": plot.drawing.on_white(), f"{path}.csv": plot.csv}
     return markdown.figure_block(plot, path)
 
 

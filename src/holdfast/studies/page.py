@@ -24,6 +24,7 @@ _SECTIONS = {
     "results": "Findings",
     "groups": "Results",
     "matrices": "Matrices",
+    "kept": "Kept",
     "comparison": "Comparison",
     "curves": "Settings",
     "transfer": "Transfer",

@@ -11,6 +11,7 @@ from holdfast.report.drawing import STYLE, unique
 from holdfast.studies.figures.arms import arms
 from holdfast.studies.figures.comparison import comparison
 from holdfast.studies.figures.curves import curves
+from holdfast.studies.figures.kept import kept
 from holdfast.studies.figures.matrices import matrices
 from holdfast.studies.figures.plot import ShownStream, StudyPlot
 from holdfast.studies.figures.strips import strips
@@ -18,7 +19,7 @@ from holdfast.studies.figures.transfer import transfer
 
 type Kind = Callable[[Sequence[ShownStream]], Iterator[StudyPlot]]
 
-KINDS: tuple[Kind, ...] = (matrices, comparison, curves, transfer, arms, strips)
+KINDS: tuple[Kind, ...] = (matrices, kept, comparison, curves, transfer, arms, strips)
 
 
 def draw(streams: Sequence[ShownStream]) -> list[StudyPlot]:
