@@ -16,9 +16,7 @@ from holdfast.recipes.gpus import Gpus
 def test_a_dry_run_prints_commands_and_does_nothing(tmp_path, capsys):
     assert main(["run", "quickstart", "--dry-run", "--output", str(tmp_path / "q")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == [
-        *("record", "train", "evaluate", "train", "evaluate", "report")
-    ]
+    assert [line.split()[1] for line in lines] == [*("record", "train", "evaluate", "train", "report")]
     assert not (tmp_path / "q").exists()
 
 

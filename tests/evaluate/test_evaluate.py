@@ -9,6 +9,7 @@ from runs import make_run
 
 from holdfast import catalog
 from holdfast.cli import main
+from holdfast.core.clock import SteadyClock
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate import engine
@@ -79,11 +80,28 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     evaluate(run, "--trials", 1)
     ran.clear()
     assert main(["evaluate", str(run), str(other), "--device=cpu", "--trials", "4"]) == 0
-    assert len(ran) == 3 * 3 + 4 * 3, "trials that are there are not repeated"
+    assert len(ran) == 3 * 3 + 3, "trials that are there are not repeated, and equal ones are run once"
     assert cells(run) == cells(other) == {(1, 1): 4, (1, 2): 4, (2, 2): 4}
     assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+
+
+def test_trials_wait_for_stages_that_are_not_finished(run, ran, monkeypatch, capsys):
+    last = run / "stages" / "02-push_box" / "checkpoint"
+    last.rename(run / "in training")
+    evaluate(run, "--trials", 2)
+    assert cells(run) == {(1, 1): 2}
+
+    def finish_training(clock, seconds):
+        (run / "in training").rename(last)
+
+    monkeypatch.setattr(SteadyClock, "sleep", finish_training)
+    ran.clear()
+    assert evaluate(run, "--trials", 3, "--wait") == 0
+    assert cells(run) == {(1, 1): 3, (1, 2): 3, (2, 2): 3}
+    assert len(ran) == 1 + 2 * 3
+    assert "1 of 2 stages are finished" in capsys.readouterr().out
 
 
 def test_a_run_that_is_given_twice_is_refused(run, ran, capsys):

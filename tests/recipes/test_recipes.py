@@ -63,15 +63,13 @@ def test_on_a_gpu_all_runs_are_evaluated_by_one_command_with_all_processes(recip
 @pytest.mark.parametrize("name", ["quickstart", "metaworld-mini"])
 def test_on_a_cpu_no_core_waits(name):
     recipe = RECIPES[name](Path("x"), 1)
-    ((recording,), *trained), _ = recipe.phases(cores=2)
+    ((recording,), (shorter, evaluation), (longer,)), _ = recipe.phases(cores=2)
     assert recording[-2:] == ("--processes", "2")
-    assert [[command[0] for command in chain] for chain in trained] == [["train", "evaluate"]] * 2
-    for config, (training, evaluation) in zip(recipe.train, trained, strict=True):
+    for config, training in zip(recipe.train, (shorter, longer), strict=True):
         assert parse(TrainConfig, "train", list(training[1:]), "") == replace(config, wait=True)
-        assert evaluation[1] == config.folder
-    (_, first), (_, last) = trained
-    assert first[-2:] == ("--processes", "1"), "the longer training goes on beside it"
-    assert "--processes" not in last
+    assert evaluation[:3] == ("evaluate", *map(str, recipe.runs))
+    assert evaluation[-1] == "--wait", "for the longer training, which goes on beside the trials"
+    assert "--processes" not in evaluation, "all cores"
 
 
 def test_stages_are_shared_in_a_folder_of_the_recipe():

@@ -47,8 +47,8 @@ class Recipe:
     """Record, train one run per config, evaluate all, report on all.
 
     Trainings run side by side, unless each `fills_gpu`. On a CPU no core waits: trainings start as soon as their first
-    task is recorded, and a run is evaluated as soon as it is trained. On a GPU, what runs beside a training would slow
-    it down more than it gains.
+    task is recorded, and trials as soon as one run is trained. On a GPU, what runs beside a training would slow it down
+    more than it gains.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Recipe:
     def phases(self, cores: int) -> list[list[Chain]]:
         """The commands in order; the chains of one phase run in parallel and share the cores."""
         if self.record and self.evaluate and all(config.device == "cpu" for config in self.train):
-            return [[(self._recording(cores),), *self._trained_and_tried(cores)], [(self._report,)]]
+            return [[(self._recording(cores),), *self._trained_and_tried()], [(self._report,)]]
         phases: list[list[Chain]] = []
         if self.record:
             phases.append([(self._recording(cores),)])
@@ -96,15 +96,10 @@ class Recipe:
             phases += [[(self._evaluation(self.runs),)], [(self._report,)]]
         return phases
 
-    def _trained_and_tried(self, cores: int) -> list[Chain]:
-        """A chain for each run, which waits for its data. The last trials have all cores, others a share of them."""
-        chains: list[Chain] = []
-        for config in sorted(self.train, key=steps_of):
-            evaluation = self._evaluation((Path(config.folder),))
-            if len(chains) + 1 < len(self.train):
-                evaluation = (*evaluation, "--processes", str(max(1, cores // len(self.train))))
-            chains.append((self._training(replace(config, wait=True)), evaluation))
-        return chains
+    def _trained_and_tried(self) -> list[Chain]:
+        """Trainings that wait for their data. Trials wait for stages, once the shortest training leaves a core."""
+        shortest, *others = [self._training(replace(config, wait=True)) for config in sorted(self.train, key=steps_of)]
+        return [(shortest, (*self._evaluation(self.runs), "--wait")), *((training,) for training in others)]
 
     def _training(self, config: TrainConfig) -> Command:
         return ("train", *flags(config, self.preset))
