@@ -43,7 +43,9 @@ def carried_out(some, at_once):
         (order.run / order.video).write_bytes(f"film of {order.seed}".encode())
         return order, Trial(order.task.name, order.stage, (), seed=order.seed, run=order.run.name, video=order.video)
 
-    return ran, list(each_once(workers, iter(some)))
+    copies = []
+    found = list(each_once(workers, iter(some), lambda order, trial: copies.append((order, trial))))
+    return ran, found + copies
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])

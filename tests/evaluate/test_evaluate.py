@@ -87,21 +87,35 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
 
 
-def test_trials_wait_for_stages_that_are_not_finished(run, ran, monkeypatch, capsys):
+def test_trials_wait_for_stages_that_are_not_finished(run, ran, tmp_path, monkeypatch, capsys):
     last = run / "stages" / "02-push_box" / "checkpoint"
+    events = iter([(tmp_path / "not begun", run), (run / "in training", last)])
     last.rename(run / "in training")
-    evaluate(run, "--trials", 2)
-    assert cells(run) == {(1, 1): 2}
+    run.rename(tmp_path / "not begun")
 
-    def finish_training(clock, seconds):
-        (run / "in training").rename(last)
+    def go_on(clock, seconds):
+        before, after = next(events)
+        before.rename(after)
 
-    monkeypatch.setattr(SteadyClock, "sleep", finish_training)
-    ran.clear()
+    monkeypatch.setattr(SteadyClock, "sleep", go_on)
     assert evaluate(run, "--trials", 3, "--wait") == 0
     assert cells(run) == {(1, 1): 3, (1, 2): 3, (2, 2): 3}
-    assert len(ran) == 1 + 2 * 3
-    assert "1 of 2 stages are finished" in capsys.readouterr().out
+    assert [stage for stage, _, _ in ran] == [1] * 3 + [2] * 6
+    said = capsys.readouterr().out
+    assert "Waiting for the first stage" in said
+    assert "1 of 2 stages are finished" in said
+
+
+def test_equal_trials_of_a_cell_that_stops_early_are_not_run(run, ran, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    flags = ["--device=cpu", "--trials", "20", "--width", "60"]
+    assert main(["evaluate", str(run), *flags]) == 0
+    alone = len(ran)
+    shutil.copytree(run, tmp_path / "third", ignore=shutil.ignore_patterns("trials.sqlite*"))
+    ran.clear()
+    assert main(["evaluate", str(other), str(tmp_path / "third"), *flags]) == 0
+    assert len(ran) == alone < 60
+    assert cells(other) == cells(tmp_path / "third") == cells(run)
 
 
 def test_a_run_that_is_given_twice_is_refused(run, ran, capsys):

@@ -20,7 +20,7 @@ from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.evaluate.engine import Choice, Evaluation, measure, plan, share_out
-from holdfast.runs.run import Run, read_run
+from holdfast.runs.run import Run, has_finished_stage, read_run
 from holdfast.runs.trials import Trials
 
 type ArenaName = str | type[Arena]
@@ -80,6 +80,8 @@ def evaluate(
     given = [arena] if isinstance(arena, str | type) else list(arena)
     named = dict.fromkeys(arenas.path_of(one) for one in given)
     choices = {name: Choice(arena=name, device=_device(device), **settings) for name in named}
+    if wait:
+        _wait_for_runs(places, console)
     found = [read_run(place) for place in places]
     for run in found:
         if heldout is not None:
@@ -107,6 +109,15 @@ def _evaluate(
             for share in _shares(run, list(choices.values()), console):
                 parts[share.arena].append(Evaluation(run, plan(run, share, stored), stored))
         _measure([(choices[name], evaluations) for name, evaluations in parts.items()], console, part)
+
+
+def _wait_for_runs(places: Sequence[Path], console: Console, clock: Clock = STEADY) -> None:
+    """Wait until all runs have finished a stage."""
+    for place in places:
+        if not has_finished_stage(place):
+            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True)
+        while not has_finished_stage(place):
+            clock.sleep(_TICK)
 
 
 def _further(found: Sequence[Run], clock: Clock = STEADY) -> list[Run]:

@@ -129,11 +129,19 @@ def measure(
         return
     orders = chain.from_iterable(_orders(of.run, choice, of.cells) for of in evaluations)
     workers = _workers([of.run for of in evaluations], choice, watch)
-    for order, trial in each_once(lambda different: _unless_broken(workers(different)), orders):
+    written: list[tuple[Evaluation, Cell, Trial]] = []
+
+    def write(order: TrialOrder, trial: Trial) -> None:
         of, cell = by_name[order.run, order.stage, order.task.name]
         for due in cell.add(trial):
             of.trials.add(due)
-            yield of, cell, due
+            written.append((of, cell, due))
+
+    for order, trial in each_once(lambda different: _unless_broken(workers(different)), orders, write):
+        write(order, trial)
+        while written:
+            yield written.pop(0)
+    yield from written
 
 
 def _unless_broken(done: Iterator[Done]) -> Iterator[Done]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,17 +16,22 @@ from holdfast.evaluate.workers import Done, Workers
 from holdfast.runs.checkpoint import Checkpoint
 
 
-def each_once(workers: Workers, orders: Iterator[TrialOrder]) -> Iterator[Done]:
-    """Run orders. Of equal ones only the first is run; the others get its trial, and a copy of its film."""
+def each_once(
+    workers: Workers, orders: Iterator[TrialOrder], copied: Callable[[TrialOrder, Trial], None]
+) -> Iterator[Done]:
+    """Run orders, but of equal ones only the first.
+
+    `copied` is called with each of the others and with its trial, which is that of the first, as is its film. That is
+    done before further orders are drawn, since these may turn out to be unnecessary.
+    """
     running: dict[Hashable, list[TrialOrder]] = {}  # with the orders that wait for the same trial
     ended: dict[Hashable, Done] = {}
-    copies: list[Done] = []
 
     def different() -> Iterator[TrialOrder]:
         for order in orders:
             trial = _identity(order)
             if trial in ended:
-                copies.append(_copy(*ended[trial], order))
+                copied(order, _copy(*ended[trial], order))
             elif trial in running:
                 running[trial].append(order)
             else:
@@ -37,10 +42,8 @@ def each_once(workers: Workers, orders: Iterator[TrialOrder]) -> Iterator[Done]:
         trial = _identity(done[0])
         ended[trial] = done
         yield done
-        copies += [_copy(*done, order) for order in running.pop(trial)]
-        while copies:
-            yield copies.pop(0)
-    yield from copies
+        for order in running.pop(trial):
+            copied(order, _copy(*done, order))
 
 
 def _identity(order: TrialOrder) -> Hashable:
@@ -54,11 +57,11 @@ def _settings(checkpoint: Path) -> str:
     return json.dumps(Checkpoint(checkpoint).policy_config, sort_keys=True)
 
 
-def _copy(order: TrialOrder, trial: Trial, other: TrialOrder) -> Done:
+def _copy(order: TrialOrder, trial: Trial, other: TrialOrder) -> Trial:
     if trial.video:
         film = other.run / other.video
         film.parent.mkdir(parents=True, exist_ok=True)
         with (order.run / order.video).open("rb") as source, replacing(film) as target:
             shutil.copyfileobj(source, target)
     video = other.video if trial.video else ""
-    return other, replace(trial, run=other.run.name, stage=other.stage, video=video)
+    return replace(trial, run=other.run.name, stage=other.stage, video=video)
