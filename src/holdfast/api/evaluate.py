@@ -83,11 +83,11 @@ def evaluate(
     if wait:
         _wait_for_runs(places, console)
     found = [read_run(place) for place in places]
-    for run in found:
-        if heldout is not None:
-            _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
     before = 0.0
     while True:
+        if heldout is not None:
+            for run in found:
+                _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
         now = sum(len(run.stages) for run in found) / sum(run.planned for run in found)
         _evaluate(found, choices, console, (before, now if wait else 1.0))
         if not wait or now >= 1:
@@ -95,9 +95,7 @@ def evaluate(
         before, found = now, _further(found)
 
 
-def _evaluate(
-    found: Sequence[Run], choices: dict[str, Choice], console: Console, part: tuple[float, float] = (0.0, 1.0)
-) -> None:
+def _evaluate(found: Sequence[Run], choices: dict[str, Choice], console: Console, part: tuple[float, float]) -> None:
     """Run all trials of the stages that are finished; they are a part of the whole work."""
     for run in found:
         if len(run.stages) < run.planned:
