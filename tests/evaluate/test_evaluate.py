@@ -85,6 +85,7 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+    assert sum("after stage" in " ".join(line) for line in words) == 3 + 2 * 3, "each cell once"
 
 
 def test_trials_wait_for_stages_that_are_not_finished(run, ran, tmp_path, monkeypatch, capsys):

@@ -155,6 +155,7 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
         def watch(steps: int) -> None:
             progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
 
+        told: set[int] = set()
         written = chain.from_iterable(measure(some, choice, watch) for choice, some in parts)
         for done, (of, cell, trial) in enumerate(written, 1):
             said = f"{cell.task} after stage {cell.stage.number}"
@@ -164,7 +165,8 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
             mean = f"{sum(cell.scores) / len(cell.scores):.1f}" if cell.scores else "no score"
             said = f"{said}: {mean} over {len(cell.scores)} trials"
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
-            if cell.settled:
+            if cell.settled and id(cell) not in told:  # trials may be written together
+                told.add(id(cell))
                 progress.console.print(said)
 
 
