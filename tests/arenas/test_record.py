@@ -296,7 +296,7 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     assert len(open_source(str(done.folder)).lengths) == 2
 
 
-def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path, monkeypatch):
+def test_the_first_task_then_the_longest_is_recorded_and_joined_before_others_begin(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "worker_pool", Here)
     monkeypatch.setattr(parts, "PART", 2)
     log = []
@@ -314,16 +314,14 @@ def test_the_longest_task_comes_first_and_is_joined_before_others_begin(tmp_path
 
     monkeypatch.setattr(record, "record_part", part)
     monkeypatch.setattr(record, "join_parts", join)
-    orders = [replace(OTHER, task=task, episodes=3, seed=0) for task in ("press_button", "fold_towel")]
+    tasks = ("press_button", "hang_cup", "fold_towel")
+    orders = [replace(OTHER, task=task, episodes=3, seed=0) for task in tasks]
     reports: list[tuple[str, int, int]] = []
     done = record.record(orders, tmp_path, 1, lambda *said: reports.append(said))
     once = [(0, 1), (2,), (3,), (["part-0-2", "part-2-1", "part-3-1"],)]
-    assert log == [(task, *what) for task in ("fold_towel", "press_button") for what in once]
-    assert [(d.folder.name, d.seeds, d.dropped) for d in done] == [
-        ("press_button", (0, 2, 3), (1,)),
-        ("fold_towel", (0, 2, 3), (1,)),
-    ]
-    assert reports[-1] == ("press_button", 3, 1)
+    assert log == [(task, *what) for task in ("press_button", "fold_towel", "hang_cup") for what in once]
+    assert [(d.folder.name, d.seeds, d.dropped) for d in done] == [(task, (0, 2, 3), (1,)) for task in tasks]
+    assert reports[-1] == ("hang_cup", 3, 1)
 
 
 def test_an_expert_that_mostly_fails_stops_the_recording():

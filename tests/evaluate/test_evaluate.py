@@ -9,6 +9,7 @@ from runs import make_run
 
 from holdfast import catalog
 from holdfast.cli import main
+from holdfast.core.clock import SteadyClock
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.evaluate import engine
@@ -79,11 +80,43 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     evaluate(run, "--trials", 1)
     ran.clear()
     assert main(["evaluate", str(run), str(other), "--device=cpu", "--trials", "4"]) == 0
-    assert len(ran) == 3 * 3 + 4 * 3, "trials that are there are not repeated"
+    assert len(ran) == 3 * 3 + 3, "trials that are there are not repeated, and equal ones are run once"
     assert cells(run) == cells(other) == {(1, 1): 4, (1, 2): 4, (2, 2): 4}
     assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+    assert sum("after stage" in " ".join(line) for line in words) == 3 + 2 * 3, "each cell once"
+
+
+def test_trials_wait_for_stages_that_are_not_finished(run, ran, tmp_path, monkeypatch, capsys):
+    last = run / "stages" / "02-push_box" / "checkpoint"
+    events = iter([(tmp_path / "not begun", run), (run / "in training", last)])
+    last.rename(run / "in training")
+    run.rename(tmp_path / "not begun")
+
+    def go_on(clock, seconds):
+        before, after = next(events)
+        before.rename(after)
+
+    monkeypatch.setattr(SteadyClock, "sleep", go_on)
+    assert evaluate(run, "--trials", 3, "--wait") == 0
+    assert cells(run) == {(1, 1): 3, (1, 2): 3, (2, 2): 3}
+    assert [stage for stage, _, _ in ran] == [1] * 3 + [2] * 6
+    said = capsys.readouterr().out
+    assert "Waiting for the first stage" in said
+    assert "1 of 2 stages are finished" in said
+
+
+def test_equal_trials_of_a_cell_that_stops_early_are_not_run(run, ran, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    flags = ["--device=cpu", "--trials", "20", "--width", "60"]
+    assert main(["evaluate", str(run), *flags]) == 0
+    alone = len(ran)
+    shutil.copytree(run, tmp_path / "third", ignore=shutil.ignore_patterns("trials.sqlite*"))
+    ran.clear()
+    assert main(["evaluate", str(other), str(tmp_path / "third"), *flags]) == 0
+    assert len(ran) == alone < 60
+    assert cells(other) == cells(tmp_path / "third") == cells(run)
 
 
 def test_a_run_that_is_given_twice_is_refused(run, ran, capsys):

@@ -78,7 +78,8 @@ def tiny(output, seed):
 
 def carry_out_here(phase, *rest):
     """Run the commands of a phase in this process: each one of its own would import LeRobot once more."""
-    for command in (command for chain in phase for command in chain):
+    commands = [command for chain in phase for command in chain]
+    for command in sorted(commands, key=lambda command: command[0] == "evaluate"):  # which waits for all trainings
         assert main([*command]) == 0, command
 
 

@@ -129,7 +129,7 @@ def test_a_value_on_the_edge_is_accepted(flag, value):
 def test_every_field_with_a_limited_range_is_tested_here():
     free = {
         "norm.allow", "norm.stats", "cache.root", "log.tensorboard", "log.wandb", "optim.ema_warmup", "stream",
-        "output", "share", "data_root", "tasks", "policy", "method_options",
+        "output", "share", "data_root", "wait", "tasks", "policy", "method_options",
         "device", "dry_run", "json", *SECTIONS,
     }  # fmt: skip
     flags = {f.name for f in dataclasses.fields(TrainConfig)}

@@ -10,6 +10,7 @@ from toys import TINY, stream_text
 
 from holdfast.cli import main
 from holdfast.core import checked_folder as checkpoint
+from holdfast.core.clock import SteadyClock
 from holdfast.core.json_records import to_json
 from holdfast.embodiments import EMBODIMENTS
 
@@ -90,6 +91,21 @@ def test_a_run_goes_on_from_progress_and_ends_with_the_same_weights(toy):
     assert weights(other) == weights(whole)
     lines = [json.loads(line)["step"] for line in (stage / "metrics.jsonl").read_text().splitlines()]
     assert lines == sorted(set(lines))
+
+
+def test_a_stage_waits_for_a_dataset_that_is_still_being_recorded(toy, monkeypatch, capsys):
+    whole = train(toy, "--tasks=[reach, lift]", name="whole")
+    (toy / "lift").rename(toy / "in progress")
+    train(toy, "--tasks=[reach, lift]", name="other", code=2)
+    assert "of task 'lift' does not exist" in capsys.readouterr().err
+
+    def finish_recording(clock, seconds):
+        assert (toy / "other" / "stages" / "01-reach" / "checkpoint").exists()
+        (toy / "in progress").rename(toy / "lift")
+
+    monkeypatch.setattr(SteadyClock, "sleep", finish_recording)
+    other = train(toy, "--tasks=[reach, lift]", "--wait=true", name="other")
+    assert [weights(other, stage) for stage in (0, 1)] == [weights(whole, stage) for stage in (0, 1)]
 
 
 def test_a_flipped_bit_is_found_and_the_checkpoint_before_is_used(toy, capsys):

@@ -13,16 +13,19 @@ from rich.console import Console
 from holdfast import arenas
 from holdfast.api.trained import TrainedRun
 from holdfast.arenas.arena import Arena
+from holdfast.core.clock import STEADY, Clock
 from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.evaluate.engine import Choice, Evaluation, measure, plan, share_out
-from holdfast.runs.run import Run, read_run
+from holdfast.runs.run import Run, has_finished_stage, read_run
 from holdfast.runs.trials import Trials
 
 type ArenaName = str | type[Arena]
+
+_TICK = 0.5  # seconds between two looks at the stages
 
 
 class EvaluateSettings(TypedDict, total=False):
@@ -47,6 +50,7 @@ def evaluate(
     arena: ArenaName | Sequence[ArenaName] = "twin",
     heldout: str | Path | None = None,
     device: str = "auto",
+    wait: bool = False,
     console: Console | None = None,
     **settings: Unpack[EvaluateSettings],
 ) -> None:
@@ -61,6 +65,7 @@ def evaluate(
             task is tried in the first that has it.
         heldout: Also score demonstrations `heldout/<task>`, which the runs have not seen.
         device: Where policies compute: auto, cpu, cuda.
+        wait: Also wait for the stages that the runs have not finished yet, and evaluate each as it is finished.
         console: Where progress is printed; `Console(quiet=True)` prints nothing.
         settings: Trials of each cell (`trials`, 20; 0 runs none) and the seed of the first layout (`first_seed`, 0);
             how far layouts vary (`level`), executed steps of a chunk (`horizon`), trials of each cell to film
@@ -69,24 +74,57 @@ def evaluate(
             `width` points; environments in parallel (`processes`, all cores), or `workers="ray"`.
     """
     console = console or Console(highlight=False)
-    found = [run.record if isinstance(run, TrainedRun) else read_run(Path(run)) for run in runs]
-    if len({run.path.resolve() for run in found}) < len(found):
-        raise HoldfastError(f"A run is given twice: {', '.join(str(run.path) for run in found)}. Name each once.")
+    places = [run.path if isinstance(run, TrainedRun) else Path(run) for run in runs]
+    if len({place.resolve() for place in places}) < len(places):
+        raise HoldfastError(f"A run is given twice: {', '.join(map(str, places))}. Name each once.")
     given = [arena] if isinstance(arena, str | type) else list(arena)
     named = dict.fromkeys(arenas.path_of(one) for one in given)
     choices = {name: Choice(arena=name, device=_device(device), **settings) for name in named}
+    if wait:
+        _wait_for_runs(places, console)
+    found = [read_run(place) for place in places]
+    before = 0.0
+    while True:
+        if heldout is not None:
+            for run in found:
+                _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
+        now = sum(len(run.stages) for run in found) / sum(run.planned for run in found)
+        _evaluate(found, choices, console, (before, now if wait else 1.0))
+        if not wait or now >= 1:
+            return
+        before, found = now, _further(found)
+
+
+def _evaluate(found: Sequence[Run], choices: dict[str, Choice], console: Console, part: tuple[float, float]) -> None:
+    """Run all trials of the stages that are finished; they are a part of the whole work."""
     for run in found:
         if len(run.stages) < run.planned:
             console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
-        if heldout is not None:
-            _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
     with ExitStack() as files:
         parts: dict[str, list[Evaluation]] = {name: [] for name in choices}
         for run in found:
             stored = files.enter_context(Trials(run.trials))
             for share in _shares(run, list(choices.values()), console):
                 parts[share.arena].append(Evaluation(run, plan(run, share, stored), stored))
-        _measure([(choices[name], part) for name, part in parts.items()], console)
+        _measure([(choices[name], evaluations) for name, evaluations in parts.items()], console, part)
+
+
+def _wait_for_runs(places: Sequence[Path], console: Console, clock: Clock = STEADY) -> None:
+    """Wait until all runs have finished a stage."""
+    for place in places:
+        if not has_finished_stage(place):
+            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True)
+        while not has_finished_stage(place):
+            clock.sleep(_TICK)
+
+
+def _further(found: Sequence[Run], clock: Clock = STEADY) -> list[Run]:
+    """The runs as soon as one of them has finished another stage."""
+    while True:
+        now = [read_run(run.path) for run in found]
+        if any(len(run.stages) > len(old.stages) for run, old in zip(now, found, strict=True)):
+            return now
+        clock.sleep(_TICK)
 
 
 def _shares(run: Run, choices: list[Choice], console: Console) -> list[Choice]:
@@ -101,9 +139,9 @@ def _shares(run: Run, choices: list[Choice], console: Console) -> list[Choice]:
     return shares
 
 
-def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> None:
+def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, part: tuple[float, float]) -> None:
     """Run the trials of each arena, and print every cell that is done and every trial that is not valid."""
-    evaluations = [of for _, part in parts for of in part]
+    evaluations = [of for _, some in parts for of in some]
     for of in evaluations:
         left = sum(cell.remaining for cell in of.cells)
         if of.cells:
@@ -111,13 +149,14 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> 
     cells = [cell for of in evaluations for cell in of.cells]
     if not cells:
         return
-    with progress_bar(console, part=(0.0, 1.0)) as progress:
+    with progress_bar(console, part=part) as progress:
         bar = progress.add_task("trials", total=sum(cell.remaining for cell in cells), note="starting")
 
         def watch(steps: int) -> None:
             progress.update(bar, note=f"{steps:,} steps" if steps else "loading the policy")
 
-        written = chain.from_iterable(measure(part, choice, watch) for choice, part in parts)
+        told: set[int] = set()
+        written = chain.from_iterable(measure(some, choice, watch) for choice, some in parts)
         for done, (of, cell, trial) in enumerate(written, 1):
             said = f"{cell.task} after stage {cell.stage.number}"
             said = f"{of.run.path.name}: {said}" if len(evaluations) > 1 else said
@@ -126,7 +165,8 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console) -> 
             mean = f"{sum(cell.scores) / len(cell.scores):.1f}" if cell.scores else "no score"
             said = f"{said}: {mean} over {len(cell.scores)} trials"
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
-            if cell.settled:
+            if cell.settled and id(cell) not in told:  # trials may be written together
+                told.add(id(cell))
                 progress.console.print(said)
 
 

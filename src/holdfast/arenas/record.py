@@ -1,7 +1,8 @@
 """Records expert demonstrations: one pool of processes for all tasks, each of which simulates, renders and encodes.
 
-What is recorded depends only on the seeds, never on the number of processes. Long tasks come first, so that the last
-parts to finish are short; a task whose parts are all recorded is joined while others are still in progress.
+What is recorded depends only on the seeds, never on the number of processes. The first task comes first, since a
+training may wait for it, then long tasks, so that the last parts to finish are short. A task whose parts are all
+recorded is joined while others are still in progress.
 """
 
 from __future__ import annotations
@@ -198,8 +199,8 @@ def _notes(final: Path) -> dict[str, Any]:
 
 
 def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -> None:
-    """Run all jobs of all recordings, those of the longest task first."""
-    works = sorted(works, key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
+    """Run all jobs of all recordings, those of the first task first, then those of the longest."""
+    works = works[:1] + sorted(works[1:], key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
     queues = [work.next_jobs(row) for row, work in enumerate(works)]
     running: dict[Future[None], int] = {}

@@ -101,5 +101,6 @@ def _parser() -> Parser:
     )
     add("--device", default="auto", help="device of the policies: auto, cpu, cuda (auto)")
     add("--processes", type=int, help="environments run in parallel (all cores)")
+    add("--wait", action="store_true", help="also wait for stages that are not finished, and evaluate each then")
     add("--workers", default="processes", help="processes, or ray: trials on a Ray cluster (processes)")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
@@ -10,8 +11,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from holdfast.core.clock import STEADY, Clock
 from holdfast.recipes.recipe import Command
 
-# Minutes of each command in the quickstart: 1.7 of recording, 4.6 of two trainings, 1.4 of trials (docs/results.md).
-_WEIGHTS = {"record": 1.7, "train": 2.3, "evaluate": 0.7, "report": 0.1}
+# Minutes of all commands of a kind in the quickstart, when they did not overlap (docs/results.md).
+_WEIGHTS = {"record": 1.8, "train": 4.8, "evaluate": 1.7, "report": 0.1}
 _MEMORY = 600.0  # seconds whose speed decides the time left
 
 
@@ -19,7 +20,8 @@ class OverallProgress:
     """Progress of all commands of a recipe."""
 
     def __init__(self, commands: Sequence[Command], clock: Clock = STEADY) -> None:
-        self._all = sum(map(_weight, commands))
+        self._kinds = Counter(command[0] for command in commands)
+        self._all = sum(map(self._weight, commands))
         self._ended: set[Command] = set()
         self._bar = Progress(
             TextColumn("in all"),
@@ -44,14 +46,13 @@ class OverallProgress:
 
     def share(self, running: Iterable[tuple[Command, float]]) -> float:
         """The share of all work that is done, from 0 to 1."""
-        begun = sum(_weight(command) * share for command, share in running)
-        return (sum(map(_weight, self._ended)) + begun) / self._all
+        begun = sum(self._weight(command) * share for command, share in running)
+        return (sum(map(self._weight, self._ended)) + begun) / self._all
 
     @property
     def seconds_left(self) -> float | None:
         """The time left at the speed so far, or None before anything moved."""
         return self._bar.tasks[0].time_remaining
 
-
-def _weight(command: Command) -> float:
-    return _WEIGHTS.get(command[0], 1.0)
+    def _weight(self, command: Command) -> float:
+        return _WEIGHTS.get(command[0], 1.0) / self._kinds[command[0]]

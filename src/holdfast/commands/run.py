@@ -175,13 +175,12 @@ class Job:
 def carry_out(phase: list[Chain], logs: Path, console: Console, overall: OverallProgress, ranks: int = 1) -> None:
     """Run the chains of one phase in parallel; the first failure stops the others and is shown.
 
-    Trainings run on `ranks` GPUs each. Trials beside them stop with the last training: the next phase goes on with
-    them, on all cores.
+    Trainings run on `ranks` GPUs each.
     """
     logs.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    training = [command[0] == "train" for chain in phase for command in chain]
-    start = partial(_start, chains=len(phase), logs=logs, console=console, ranks=ranks)
+    trainings = max(1, sum(chain[0][0] == "train" for chain in phase))
+    start = partial(_start, trainings=trainings, logs=logs, console=console, ranks=ranks)
 
     def over(number: int) -> bool:
         """Whether a chain is done; starts its next command when one is."""
@@ -198,9 +197,6 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, overall: Overall
 
     with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         while running := [jobs[number] for number in range(len(jobs)) if not over(number)]:
-            if any(training) and all(job.command[0] == "evaluate" for job in running):
-                overall.end(*(job.command for job in running))
-                break
             time.sleep(0.2)
             found = [(job.command, job.progress) for job in running]
             lines = [Text(f"  {command[0]}: {now.text}", overflow="ellipsis", no_wrap=True) for command, now in found]
@@ -224,12 +220,12 @@ def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator
             file.unlink(missing_ok=True)
 
 
-def _start(chain: Chain, number: int, chains: int, logs: Path, console: Console, ranks: int) -> Job:
+def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Console, ranks: int) -> Job:
     """Start the first command of a chain."""
     command = chain[0]
     console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
     # Share the cores: on shared cores two torch threads can be slower than one.
-    threads = str(max(1, (os.cpu_count() or 1) // (2 * chains * ranks)))
+    threads = str(max(1, (os.cpu_count() or 1) // (2 * trainings * ranks)))
     log = logs / f"{command[0]}-{_run_name(command) or number + 1}.log"
     progress = progress_file(log).absolute()
     progress.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
 from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
 from holdfast.evaluate.cells import CELLS, Cell
+from holdfast.evaluate.equal_trials import each_once
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Done, Setup, Watch, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
@@ -120,17 +121,27 @@ def measure(
 ) -> Iterator[tuple[Evaluation, Cell, Trial]]:
     """Run the remaining trials of all runs; yields each trial that was written, with its run and its cell.
 
-    `watch` gets the control steps so far, at least every second.
+    Trials that runs have in common, because they share a stage, are run once. `watch` gets the control steps so far, at
+    least every second.
     """
     by_name = {(of.run.path, cell.stage.number, cell.task): (of, cell) for of in evaluations for cell in of.cells}
     if all(cell.settled for _, cell in by_name.values()):
         return
     orders = chain.from_iterable(_orders(of.run, choice, of.cells) for of in evaluations)
-    for order, trial in _unless_broken(_workers([of.run for of in evaluations], choice, watch)(orders)):
+    workers = _workers([of.run for of in evaluations], choice, watch)
+    written: list[tuple[Evaluation, Cell, Trial]] = []
+
+    def write(order: TrialOrder, trial: Trial) -> None:
         of, cell = by_name[order.run, order.stage, order.task.name]
         for due in cell.add(trial):
             of.trials.add(due)
-            yield of, cell, due
+            written.append((of, cell, due))
+
+    for order, trial in each_once(lambda different: _unless_broken(workers(different)), orders, write):
+        write(order, trial)
+        while written:
+            yield written.pop(0)
+    yield from written
 
 
 def _unless_broken(done: Iterator[Done]) -> Iterator[Done]:

@@ -46,9 +46,9 @@ class Evaluate:
 class Recipe:
     """Record, train one run per config, evaluate all, report on all.
 
-    Trainings run side by side, unless each `fills_gpu`. On a CPU a run is evaluated as soon as it is trained, while a
-    longer training goes on, and all cores do what is left of its trials then; on a GPU, trials beside a training would
-    slow it down more than they gain.
+    Trainings run side by side, unless each `fills_gpu`. On a CPU no core waits: trainings start as soon as their first
+    task is recorded, and trials as soon as one run is trained. On a GPU, what runs beside a training would slow it down
+    more than it gains.
     """
 
     name: str
@@ -85,23 +85,24 @@ class Recipe:
 
     def phases(self, cores: int) -> list[list[Chain]]:
         """The commands in order; the chains of one phase run in parallel and share the cores."""
+        if self.record and self.evaluate and all(config.device == "cpu" for config in self.train):
+            return [[(self._recording(cores),), *self._trained_and_tried()], [(self._report,)]]
         phases: list[list[Chain]] = []
         if self.record:
             phases.append([(self._recording(cores),)])
-        trainings = [self._training(config, cores) for config in self.train]
+        trainings: list[Chain] = [(self._training(config),) for config in self.train]
         phases += [[training] for training in trainings] if self.fills_gpu else [trainings]
         if self.evaluate:
-            phases.append([(self._evaluation(self.runs),)])
-            phases.append([(("report", *map(str, self.runs)),)])
+            phases += [[(self._evaluation(self.runs),)], [(self._report,)]]
         return phases
 
-    def _training(self, config: TrainConfig, cores: int) -> Chain:
-        training: Command = ("train", *flags(config, self.preset))
-        longest = max(self.train, key=steps_of)
-        if self.evaluate and config.device == "cpu" and config is not longest:
-            processes = str(max(1, cores // len(self.train)))
-            return training, (*self._evaluation((Path(config.folder),)), "--processes", processes)
-        return (training,)
+    def _trained_and_tried(self) -> list[Chain]:
+        """Trainings that wait for their data. Trials wait for stages, once the shortest training leaves a core."""
+        shortest, *others = [self._training(replace(config, wait=True)) for config in sorted(self.train, key=steps_of)]
+        return [(shortest, (*self._evaluation(self.runs), "--wait")), *((training,) for training in others)]
+
+    def _training(self, config: TrainConfig) -> Command:
+        return ("train", *flags(config, self.preset))
 
     def _recording(self, processes: int) -> Command:
         assert self.record
@@ -120,6 +121,10 @@ class Recipe:
             *("--videos", str(trials.videos), *self._in_arena),
             *(("--first-seed", str(trials.first_seed)) if trials.first_seed else ()),
         )
+
+    @property
+    def _report(self) -> Command:
+        return ("report", *map(str, self.runs))
 
     @property
     def _in_arena(self) -> Command:

@@ -119,6 +119,11 @@ def started_stages(paths: RunPaths) -> list[StagePaths]:
     return _begun(paths).stages if paths.settings.exists() else []
 
 
+def has_finished_stage(path: Path) -> bool:
+    """Whether a folder is a run that `read_run` can read."""
+    return any(stage.checkpoint.exists for stage in started_stages(RunPaths(path)))
+
+
 @dataclass(frozen=True)
 class _Begun:
     """A run that has settings: what they say, and the tasks of all visits."""

@@ -20,7 +20,10 @@ from holdfast.core.records import Task
 # Settings that may differ between two starts of one run, because they do not change the final weights (how ranks share
 # the work changes the order of sums, so the last bits). The stream's file and datasets may move too: tasks are compared
 # by content, datasets by fingerprint, and the format of cached frames is kept in its own file.
-FREE = ("output", "share", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "parallel")
+FREE = (
+    *("output", "share", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "wait"),
+    "parallel",
+)
 # Settings that were added later, with the behaviour before, so that older runs can continue.
 LATER: dict[str, Any] = {
     "config.method_options": {},

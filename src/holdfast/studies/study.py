@@ -53,7 +53,7 @@ from holdfast.evaluate.cells import CELLS
 from holdfast.studies.telling import FIRST, telling_flags
 from holdfast.train.config_flags import flag_text
 
-_OWN = ("output", "data_root", "share", "seed", "dry_run", "json")  # set by the study itself
+_OWN = ("output", "data_root", "share", "wait", "seed", "dry_run", "json")  # set by the study itself
 _MOST_RUNS, _MOST_CLAIMS = 1000, 100
 
 METRICS = ("average_score", "bwt", "fwt")

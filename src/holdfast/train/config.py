@@ -110,6 +110,8 @@ class TrainConfig:
     share: str = ""
     # Folder that holds the datasets of a catalog stream, one per task.
     data_root: str = "data"
+    # Wait for datasets that are not there yet, each before its stage: `holdfast record` may run at the same time.
+    wait: bool = False
     # Train only these tasks of the stream, in this order.
     tasks: list[str] = field(default_factory=list)
     policy: PolicyChoice = field(default_factory=PolicyChoice)

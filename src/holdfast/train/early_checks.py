@@ -38,7 +38,7 @@ def check_early(config: TrainConfig, stream: Stream) -> None:
             )
     entries = needed(config, stream)
     if not config.dry_run:
-        for entry in entries:
+        for entry in entries if not config.wait else ():
             _check_place(entry, Path(config.stream).parent)
         entries = [stream.tasks[position] for stage in stages[:1] for position in stage.learns]
     for entry in entries:

@@ -32,6 +32,7 @@ from holdfast.runs.data_files import DataFiles, keep_data_files, read_data_files
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import NormConfig, TrainConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
+from holdfast.train.wait import wait_for_datasets
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def open_stage(
     entries = [stream.tasks[i] for i in stage.learns]
     old = {kept.task for kept in buffer.tasks} - {entry.task.name for entry in entries}
     kept = [e for e in stream.distinct if e.task.name in old] if stage.frequency else []
+    if config.wait:
+        wait_for_datasets(entries, run.say)
     lessons = [open_lesson(entry, config, embodiment, run) for entry in entries]
     begun = any(run.stage(stage).progress.glob("step-*"))
     trained = read_data_files(run.paths.data_files)
