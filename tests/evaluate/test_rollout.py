@@ -248,6 +248,6 @@ def test_a_filmed_trial_is_the_same_and_its_video_plays_anywhere(checkpoint, bat
     with av.open(str(tmp_path / filmed.video)) as video:
         stream = video.streams.video[0]
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
-        assert stream.frames == pytest.approx(6 * (plain.seconds + 1), abs=2)
+        assert stream.frames == pytest.approx(10 * (plain.seconds + 1), abs=2)
     assert (tmp_path / filmed.video).stat().st_size < 500_000
     assert [file.name for file in (tmp_path / "videos").iterdir()] == ["a.mp4"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.policies.pilot import Pilot
 
-_FILM_RATE = 6  # pictures per second, rounded so that a whole number of control steps lies between two
+_FILM_RATE = 10  # pictures per second, rounded so that a whole number of control steps lies between two
 _FILM_QUALITY = 28
 
 
