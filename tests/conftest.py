@@ -25,6 +25,12 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 PATIENCE = 120_000  # milliseconds that a browser never takes, however busy the machine is
 
 
+def pytest_configure(config):
+    """One of several processes runs tests that need LeRobot sooner or later: it imports it the quick way."""
+    if hasattr(config, "workerinput"):
+        import holdfast.policies.lerobot_import  # noqa: F401
+
+
 def pytest_collection_modifyitems(items):
     """Files with slow tests come first, so that no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
