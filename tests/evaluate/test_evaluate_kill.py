@@ -19,6 +19,7 @@ from holdfast.runs.trials import Trials
 
 TRIALS = SHARE + 2
 
+
 def flags(run):
     return ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1"]
 
