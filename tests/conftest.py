@@ -74,7 +74,8 @@ def no_waits_for_the_disk():
 @pytest.fixture(scope="session", autouse=True)
 def fork_server():
     """Worker processes of all tests are forked from one server, which imports what any of them needs."""
-    FORKED.set_forkserver_preload(["holdfast.policies.pilot", "holdfast.train.engine", "holdfast.commands.train"])
+    modules = ("policies.pilot", "train.engine", "commands.train", "data.lerobot.video")
+    FORKED.set_forkserver_preload([f"holdfast.{module}" for module in modules])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(FORKED), "set_forkserver_preload", lambda context, modules: None)
         yield
