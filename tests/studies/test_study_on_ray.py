@@ -34,9 +34,10 @@ def warm(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Two Ray nodes of one core each, which may be killed, and a head without cores."""
+    """Two Ray nodes of one core each, which may be killed while they work, and a head without cores."""
     from ray.cluster_utils import Cluster
 
+    monkeypatch.setenv("WORK_PAUSES", "0.4")
     # A node that was killed is given up after a second, not after a quarter of a minute.
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
     monkeypatch.setenv("RAY_health_check_failure_threshold", "2")
@@ -151,11 +152,11 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
     print(f"moments of the kills: seed {number}")
     pause = random.Random(number).uniform
     study = StudyProcess(file, folder, cluster)
-    study.kill_driver(pause(0, 5), "record")
-    study.kill_worker(pause(0, 5), "train")
-    study.kill_node(pause(0, 5), "train")
-    study.stop_driver(pause(0, 5), "train", "evaluate")  # trainings may have ended in the pauses
-    study.kill_node(pause(0, 5), "evaluate")
+    study.kill_driver(pause(0, 2), "record")
+    study.kill_worker(pause(0, 2), "train")
+    study.kill_node(pause(0, 2), "train")
+    study.stop_driver(pause(0, 2), "train", "evaluate")  # trainings may have ended in the pauses
+    study.kill_node(pause(0, 2), "evaluate")
     assert study.driver.wait() == 0
     assert (folder / "report" / "metrics.json").exists()
     assert not (folder / "shared").exists()

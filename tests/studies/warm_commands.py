@@ -3,6 +3,9 @@
 A worker starts `python -m holdfast ...` as ever. In that process, `sitecustomize` asks a process forked from the
 server of all tests to do the work, with the same arguments, folder, variables and output. The command ends as that
 process ends; if the command is killed, so is that process.
+
+With the variable WORK_PAUSES, seconds, the work rests before every demonstration, step and trial: who wants to kill a
+command finds it at work.
 """
 
 import json
@@ -10,11 +13,16 @@ import os
 import socket
 import sys
 import threading
+import time
 from contextlib import contextmanager
+from functools import wraps
 
 from toys import fork_workers, never_wait_for_the_disk
 
+from holdfast.arenas import recording_shards
 from holdfast.core.processes import FORKED
+from holdfast.runs.trials import Trials
+from holdfast.train.step import Stepper
 
 # Where UNSEEN is set, a process can open, list and make nothing under that folder.
 _BLIND = """
@@ -45,6 +53,9 @@ if sys.orig_argv[1:3] == ["-m", "holdfast"] and sys.orig_argv[3] in ("record", "
 def warm_commands(folder):
     """Yields the variables under which commands do not start anew."""
     (folder / "sitecustomize.py").write_text(_BLIND + _ASK)
+    first = FORKED.Process(target=os.getpid)
+    first.start()
+    first.join()  # from now on the server answers at once
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(folder / "commands"))
         listener.listen()
@@ -78,6 +89,8 @@ def _work(command):
     exec(_BLIND, {})
     fork_workers()
     never_wait_for_the_disk()
+    for owner, name in ((recording_shards, "demonstrate"), (Stepper, "__call__"), (Trials, "add")):
+        _rest_before(owner, name, float(variables.get("WORK_PAUSES", 0)))
     sys.argv[1:] = words
     from holdfast.cli import entry
 
@@ -86,6 +99,17 @@ def _work(command):
     except SystemExit as end:
         command.send(bytes([int(end.code)]))
     os._exit(0)
+
+
+def _rest_before(owner, name, seconds):
+    work = getattr(owner, name)
+
+    @wraps(work)
+    def rested(*given, **named):
+        time.sleep(seconds)
+        return work(*given, **named)
+
+    setattr(owner, name, rested)
 
 
 def _end_with(command):
