@@ -1,6 +1,8 @@
 # Everything a fresh Debian or Ubuntu machine needs is fetched here; only git, make and some Python 3 with pip are assumed.
 SHELL := /bin/bash
 export OMP_NUM_THREADS ?= 1
+# What one process compiles, the next one uses, whatever the machine's settings say.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 RUN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -25,7 +27,7 @@ setup: $(READY)
 $(READY): uv.lock pyproject.toml scripts/bootstrap.sh scripts/compile_imports.py
 	bash scripts/bootstrap.sh $(VENV)
 	UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON=$(RUN)/python $(RUN)/uv sync --frozen --inexact
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN)/python -W ignore scripts/compile_imports.py
+	OMP_NUM_THREADS=1 $(RUN)/python -W ignore scripts/compile_imports.py
 	@touch $@
 
 check: setup

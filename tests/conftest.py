@@ -25,6 +25,12 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 PATIENCE = 120_000  # milliseconds that a browser never takes, however busy the machine is
 
 
+def pytest_configure(config):
+    """One of several processes runs tests that need LeRobot sooner or later: it imports it the quick way."""
+    if hasattr(config, "workerinput"):
+        import holdfast.policies.lerobot_import  # noqa: F401
+
+
 def pytest_collection_modifyitems(items):
     """Files with slow tests come first, so that no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
@@ -68,7 +74,8 @@ def no_waits_for_the_disk():
 @pytest.fixture(scope="session", autouse=True)
 def fork_server():
     """Worker processes of all tests are forked from one server, which imports what any of them needs."""
-    FORKED.set_forkserver_preload(["holdfast.policies.pilot", "holdfast.train.engine", "holdfast.commands.train"])
+    modules = ("policies.pilot", "train.engine", "commands.train", "data.lerobot.video")
+    FORKED.set_forkserver_preload([f"holdfast.{module}" for module in modules])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(FORKED), "set_forkserver_preload", lambda context, modules: None)
         yield

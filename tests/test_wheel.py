@@ -61,7 +61,8 @@ def twin(folder):
 
 
 def run(folder, program, *words, code=0):
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    ours = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")  # what the first process compiles, others use
+    clean = {name: value for name, value in os.environ.items() if name not in ours}
     command = [folder / "venv" / "bin" / program, *words]
     done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr

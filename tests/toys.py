@@ -1,6 +1,9 @@
 """The toy tasks that tests train on, and the smallest nano that can learn them."""
 
 import os
+import subprocess
+import time
+from contextlib import suppress
 from multiprocessing import get_context
 
 import numpy as np
@@ -46,6 +49,29 @@ def never_wait_for_the_disk():
 def fork_workers():
     """Worker pools are forked from this process, which has imported everything. For a process of its own."""
     processes.FORKED = get_context("fork")
+
+
+def descendants(process):
+    """The ids of all processes that a process has started, and those have started."""
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=False)
+    children = [int(pid) for pid in listed.stdout.split()]
+    return children + [pid for child in children for pid in descendants(child)]
+
+
+def wait_for_end(processes):
+    """Wait until none of the processes, given by id, is there. Only the test's own limit of time ends this else."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(process, 0)
+                time.sleep(0.05)
+
+
+def draw_quickly(patch):
+    """Draw pictures for people with one rendering and coarse shadows, as long as a patch of pytest lasts."""
+    from holdfast.twin.portrait import Portrait, Quality
+
+    patch.setattr("holdfast.twin.env.Portrait", lambda copy, *size: Portrait(copy, *size[:2], Quality(1, 64)))
 
 
 def write_numbers(root, state_names, action_names, *, deltas=False, camera="observation.image", episodes=3, seed=0):

@@ -1,11 +1,14 @@
 """LeRobot's worker: an environment that a plugin registers with LeRobot is an arena, by its type alone."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from own_python import make_python, write_arena
 
 from holdfast.arenas.contract import ArenaContract
 from holdfast.arenas.worker_arena import WorkerArena
+from holdfast.arenas.worker_process import WORKERS
 from holdfast.core.errors import HoldfastError
 
 pytestmark = pytest.mark.slow  # LeRobot is imported by several processes
@@ -127,13 +130,13 @@ def test_an_episode_is_that_of_lerobot_to_its_last_step(arena):
     environment.close()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"type": "pont"}, "'pont' is not registered. Available: .*'point'"),
-        ({"type": "point", "config": {"colour": 1}}, "colour"),
-    ],
-)
-def test_a_wrong_option_is_said_at_the_start(folder, options, said):
-    with pytest.raises(HoldfastError, match=said):
-        arena_of(folder, **options)
+def test_an_unknown_type_is_said_at_the_start(folder):
+    with pytest.raises(HoldfastError, match=r"'pont' is not registered\. Available: .*'point'"):
+        arena_of(folder, type="pont")
+
+
+def test_an_unknown_option_of_a_config_is_named(monkeypatch):
+    monkeypatch.syspath_prepend(WORKERS)
+    worker = import_module("lerobot_worker")
+    with pytest.raises(TypeError, match="colour"):
+        worker.LeRobotTasks("pusht", config={"colour": 1})

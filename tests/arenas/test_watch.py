@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import draw_quickly
 
 from holdfast.arenas.board import PANEL, board, without_rubric
 from holdfast.arenas.demonstrate import RecordingOrder
@@ -16,7 +17,6 @@ from holdfast.core.records import Reached, Task
 from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.twin.docs import page
-from holdfast.twin.portrait import Portrait, Quality
 from holdfast.twin.tasks import TASKS, task_class
 
 pytestmark = pytest.mark.sim
@@ -25,8 +25,7 @@ IMAGES = {camera: np.full((240, 320, 3), 90, np.uint8) for camera in ("head", "f
 
 @pytest.fixture
 def quick_pictures(monkeypatch):
-    """One rendering per picture."""
-    monkeypatch.setattr("holdfast.twin.env.Portrait", lambda copy, *size: Portrait(copy, *size[:2], Quality(1, 64)))
+    draw_quickly(monkeypatch)
 
 
 def frames(video: Path) -> list[np.ndarray]:

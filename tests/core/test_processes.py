@@ -1,8 +1,11 @@
-"""Worker processes know what their parent knows now, not what it knew when their server started."""
+"""Worker processes know what their parent knows now, not what it knew when their server started, and end with it."""
 
 import os
+import subprocess
+import sys
 
 import pytest
+from toys import descendants, wait_for_end
 
 from holdfast.core.processes import worker_pool
 
@@ -30,3 +33,24 @@ def test_workers_have_the_environment_of_now_and_are_prepared(monkeypatch):
 def test_only_workers_that_use_no_gpu_are_forked_from_the_server(on_gpu):
     with worker_pool(1, on_gpu=on_gpu) as pool:
         assert (pool.submit(os.getppid).result() == os.getpid()) is on_gpu
+
+
+TWO_AT_WORK = """
+import time
+from holdfast.core.processes import worker_pool
+pool = worker_pool(2)
+for _ in range(2):
+    pool.submit(time.sleep, 3600)
+print("begun", flush=True)
+"""
+
+
+def test_workers_and_their_server_end_with_the_process_that_is_killed():
+    process = subprocess.Popen([sys.executable, "-c", TWO_AT_WORK], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    started = descendants(process.pid)
+    assert len(started) >= 4, "two, the server that forks them, and Python's tracker of resources"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    wait_for_end(started)

@@ -272,3 +272,17 @@ def test_metadata_that_lerobot_cannot_read_are_told_in_a_line(toy, name):
     with pytest.raises(HoldfastError, match=r"LeRobot cannot read .*meta: ") as caught:
         source.metadata()
     assert "\n" not in str(caught.value)
+
+
+def test_lerobots_metadata_are_its_own_and_read_the_episodes_when_asked_to(toy):
+    from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
+
+    source = open_source(str(toy / "reach"))
+    for _ in range(2):
+        found, wanted = source.metadata(), LeRobotDatasetMetadata(source.dataset, root=source.root)
+        assert (found.features, found.info, found.total_episodes) == (wanted.features, wanted.info, 6)
+        assert found.stats.keys() == wanted.stats.keys()
+        assert found.episodes is None
+        assert wanted.episodes is not None, "LeRobot itself reads them at once"
+        found.ensure_readable()
+        assert found.episodes.to_dict() == wanted.episodes.to_dict()

@@ -5,6 +5,7 @@ from concurrent.futures import Executor, Future
 import pytest
 
 from holdfast.evaluate import workers
+from holdfast.twin.tasks import TASKS, task_class
 
 
 class InThisProcess(Executor):
@@ -24,3 +25,13 @@ def trials_in_this_process():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "worker_pool", InThisProcess)
         yield
+
+
+@pytest.fixture
+def short_trials(trials_in_this_process, monkeypatch):
+    """Trials end after two seconds. Lanes that are open know their time, so no other test gets one of these."""
+    for task in TASKS:
+        monkeypatch.setattr(task_class(task), "max_steps", 60)
+    workers._lanes.cache_clear()
+    yield
+    workers._lanes.cache_clear()

@@ -18,7 +18,7 @@ def small_machine(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.sim
-@pytest.mark.usefixtures("trials_in_this_process")
+@pytest.mark.usefixtures("short_trials")
 def test_forgetting(tmp_path, monkeypatch):
     done = run_notebook(FOLDER / "forgetting.ipynb", tmp_path, monkeypatch, EPISODES=2, STEPS=2, TRIALS=1)
     for run in (done.sequential, done.er):

@@ -17,7 +17,7 @@ SMALLER = {
 
 @pytest.mark.slow
 @pytest.mark.sim
-@pytest.mark.usefixtures("trials_in_this_process")
+@pytest.mark.usefixtures("short_trials")
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # a few trials need one process
     text = PAGE.read_text()

@@ -7,8 +7,11 @@ import pytest
 from blocks import blocks
 from shown_commands import REPOSITORY, shown_commands, write_files
 from studies.studied import write_folder
+from toys import draw_quickly
 
+from holdfast.arenas import watch
 from holdfast.core.records import Task
+from holdfast.evaluate import rollout
 
 README = REPOSITORY / "README.md"
 # The code of tutorials is run by tests of their own, except where a page of README's world does.
@@ -33,6 +36,9 @@ def world(tmp_path_factory, trials_in_this_process):
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        draw_quickly(patch)
+        patch.setattr(watch, "_RATE", 2)  # pictures a second
+        patch.setattr(rollout, "_FILM_RATE", 2)
         for page in (README, *SHOWING):
             write_files(page)
         shown = [command for command in shown_commands(README) if not command.only_parsed]

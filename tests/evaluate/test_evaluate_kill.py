@@ -4,37 +4,37 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 
 import pytest
 from runs import twins
+from toys import descendants, fork_workers, wait_for_end
 
 from holdfast.cli import main
+from holdfast.core.processes import FORKED
 from holdfast.evaluate.engine import Choice, _orders, plan
 from holdfast.evaluate.workers import SHARE, Setup, run_share
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
 TRIALS = SHARE + 2
-# Stops itself after every trial that it writes: however busy the machine, it is killed in the middle.
-COMMAND = """
-import os, signal, sys
-from holdfast.cli import main
-from holdfast.runs.trials import Trials
-
-def add_and_stop(trials, *given):
-    add(trials, *given)
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-add, Trials.add = Trials.add, add_and_stop
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def flags(run):
     return ["evaluate", str(run), f"--trials={TRIALS}", "--processes=2", "--device=cpu", "--stages=1"]
+
+
+def _evaluate_and_stop(run):
+    """Evaluate, and stop after every trial that is written: however busy the machine, it is killed in the middle."""
+    fork_workers()
+    add = Trials.add
+
+    def add_and_stop(trials, *given):
+        add(trials, *given)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    Trials.add = add_and_stop
+    os._exit(main(flags(run)))
 
 
 def written(run):
@@ -46,36 +46,22 @@ def written(run):
         return []
 
 
-def descendants(process):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True)
-    children = [int(pid) for pid in listed.stdout.split()]
-    return children + [pid for child in children for pid in descendants(child)]
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.slow
 @pytest.mark.sim
-@pytest.mark.timeout(1800)  # half a minute of CPU time, on a busy machine much longer
+@pytest.mark.timeout(1800)  # ten seconds of CPU time, on a busy machine much longer
 def test_a_killed_evaluation_loses_and_doubles_nothing(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
-    process = subprocess.Popen([sys.executable, "-c", COMMAND, *flags(run)], stdout=subprocess.PIPE, text=True)
-    while not written(run) and process.poll() is None:
+    process = FORKED.Process(target=_evaluate_and_stop, args=(run,))
+    process.start()
+    while not written(run) and process.is_alive():
         time.sleep(0.02)
     workers = descendants(process.pid)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     before = written(run)
     assert 0 < len(before) < TRIALS
-    assert len(workers) >= 4, "two, the server that forks them, and Python's tracker of resources"
-    while any(map(alive, workers)):  # workers go with the one who started them; the test's own limit of time is one
-        time.sleep(0.1)
+    assert len(workers) == 2
+    wait_for_end(workers)
 
     assert main(flags(run)) == 0
     with Trials(run / "trials.sqlite") as trials:

@@ -1,4 +1,4 @@
-"""Importing LeRobot leaves Python as it was."""
+"""Importing LeRobot leaves Python as it was, and the shortcut on the way finds what the long way does."""
 
 import gc
 import importlib
@@ -29,3 +29,13 @@ def test_also_when_lerobot_cannot_be_imported(monkeypatch):
         importlib.reload(lerobot_import)
     assert gc.isenabled()
     assert importlib.metadata.packages_distributions is listing
+
+
+def test_installed_packages_are_listed_as_by_the_standard_library():
+    listed = importlib.metadata.packages_distributions()
+    found = lerobot_import._list_packages()
+    assert {name: sorted(owners) for name, owners in found.items()} == {
+        name: sorted(owners) for name, owners in listed.items()
+    }
+    assert "torch" in found["torch"]
+    assert "typing_extensions" in found["typing_extensions"], "a module that is one file"

