@@ -113,6 +113,19 @@ def test_cuda_without_a_driver_is_refused_by_name(folder, monkeypatch, capsys):
     assert "no CUDA driver. Use --device=cpu or auto" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("compiler", "flags"), [("", ()), ("gcc", ()), ("", ("--policy.compile=false",)), ("", ("--policy.type=act",))]
+)
+def test_on_a_gpu_a_compiler_is_needed_where_layers_are_compiled(compiler, flags, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("holdfast.core.device_name.has_gpu_driver", lambda: True)
+    monkeypatch.setattr("shutil.which", lambda name: compiler if name == compiler else None)
+    assert main(train("--device=cuda", "--stream=old.toml", *flags)) == 2
+    refused = "no C compiler. Install gcc" in capsys.readouterr().err
+    assert refused == (not compiler and not flags), "the old dataset is refused otherwise"
+
+
 def test_later_datasets_are_not_opened_by_the_checks(folder, monkeypatch, capsys):
     opened = []
     monkeypatch.chdir(folder)

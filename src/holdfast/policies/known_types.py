@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ _REGISTERED = re.compile(r"""register_subclass\(["'](\w+)["']\)""")
 _BASE = "PreTrainedConfig"
 _PLUGINS = "lerobot_policy_"
 _OURS = "lerobot_policy_holdfast"
+_COMPILED = ("nano", "pi05_fast")  # their layers are compiled on a GPU, unless their option `compile` is off
 
 
 def check_policy(choice: PolicyChoice) -> None:
@@ -40,6 +42,17 @@ def check_policy(choice: PolicyChoice) -> None:
             raise HoldfastError(
                 f"Policy {kind!r} has no option --policy.{option}.{near} Its options: {', '.join(sorted(valid))}."
             )
+
+
+def check_compiler(choice: PolicyChoice) -> None:
+    """Refuse a policy whose layers are compiled for a GPU on a machine without a C compiler."""
+    if _stored_type(choice) not in _COMPILED or choice.options.get("compile", "true").lower() == "false":
+        return
+    if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        raise HoldfastError(
+            "On a GPU the policy's layers are compiled, but this machine has no C compiler. Install gcc, name a "
+            "compiler in the variable CC, or add --policy.compile=false, which makes steps slower."
+        )
 
 
 def policy_types() -> dict[str, Path]:

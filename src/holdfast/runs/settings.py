@@ -20,10 +20,9 @@ from holdfast.core.records import Task
 # Settings that may differ between two starts of one run, because they do not change the final weights (how ranks share
 # the work changes the order of sums, so the last bits). The stream's file and datasets may move too: tasks are compared
 # by content, datasets by fingerprint, and the format of cached frames is kept in its own file.
-FREE = (
-    *("output", "share", "dry_run", "json", "log", "checkpoint", "cache", "stream", "data_root", "wait"),
-    "parallel",
-)
+_REPORTING = ("dry_run", "json", "log")
+_PLACES = ("output", "share", "checkpoint", "cache", "stream", "data_root", "wait")
+FREE = (*_REPORTING, *_PLACES, "parallel")
 # Settings that were added later, with the behaviour before, so that older runs can continue.
 LATER: dict[str, Any] = {
     "config.method_options": {},

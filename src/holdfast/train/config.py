@@ -110,7 +110,7 @@ class TrainConfig:
     share: str = ""
     # Folder that holds the datasets of a catalog stream, one per task.
     data_root: str = "data"
-    # Wait for datasets that are not there yet, each before its stage: `holdfast record` may run at the same time.
+    # Wait for folders of datasets that are not there yet, each before its stage: `holdfast record` may still make them.
     wait: bool = False
     # Train only these tasks of the stream, in this order.
     tasks: list[str] = field(default_factory=list)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.hub import check_on_hub, looks_like_hub_id
 from holdfast.core.names import near_path
 from holdfast.core.records import Stream, StreamTask
 from holdfast.data.lerobot.folder import ACTION, STATE, read_info
 from holdfast.norm.released import read_norm_stats
 from holdfast.policies.config import SHIPPED, resolve
-from holdfast.policies.known_types import check_policy, fixed_dimensions
+from holdfast.policies.known_types import check_compiler, check_policy, fixed_dimensions
 from holdfast.train.config import LogConfig, TrainConfig
 from holdfast.train.plan import ahead, needed
 
@@ -26,6 +27,8 @@ def check_early(config: TrainConfig, stream: Stream) -> None:
     With `dry_run` datasets may be absent, and those that are there are all looked into.
     """
     check_device(config.device)
+    if config.device.startswith("cuda") or (config.device == "auto" and has_gpu_driver()):
+        check_compiler(config.policy)
     check_loggers(config.log)
     stages = ahead(config, stream)
     starts = any(stage.start == "base" for stage in stages)

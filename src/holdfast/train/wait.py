@@ -15,6 +15,6 @@ def wait_for_datasets(entries: Sequence[StreamTask], say: Callable[[str], None],
     """Wait until all datasets are there. A recording has its name only once it is complete, so none is read early."""
     for place in (Path(entry.dataset) for entry in entries):
         if not place.exists():
-            say(f"Waiting for dataset {place}.")
+            say(f"Waiting for dataset {place}, a folder that `holdfast record` should be making. Ctrl-C stops.")
         while not place.exists():
             clock.sleep(_TICK)
