@@ -291,3 +291,12 @@ def test_a_study_counts_no_stage_as_shared_whose_steps_are_a_method_s_own(tmp_pa
     planned = plan_study(study, StudyFolder(tmp_path), lambda flags: parse(TrainConfig, "train", list(flags), ""))
     # finetune's first stage is that of sequential; the others' first stages would be, too, but are never taken over.
     assert [run.shared for run in planned] == [0, 1, 0, 0, 0]
+
+
+def test_a_study_counts_stages_as_shared_by_the_rule_of_training(tmp_path):
+    """How often progress is saved changes no weight, the batch does, and the replay frequency in later stages only."""
+    grids = {"checkpoint.every": [100, 200]}, {"batch_size": [8, 16]}, {"replay.frequency": [0.1, 0.2], "method": "er"}
+    for grid, shared in zip(grids, (5, 0, 1), strict=True):
+        study = Study("s", {"stream": "single_arm"}, grids=({"method": "sequential"} | grid,))
+        planned = plan_study(study, StudyFolder(tmp_path), lambda flags: parse(TrainConfig, "train", list(flags), ""))
+        assert [run.shared for run in planned] == [0, shared]

@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from rich.table import Table
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.core.tables import without_empty_columns
 from holdfast.methods.method import learned_visits
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import shares
 from holdfast.runs.paths import RunPaths
+from holdfast.runs.settings import FREE
 from holdfast.train.config import TrainConfig
 
+_THROUGH_STAGE = ("tasks", "steps", "task_steps")
+_OF_REPLAY = ("method", "method_options", "replay")
 _COUNTED = 10_000  # steps of a stage; of a longer one so many are drawn
 
 
@@ -79,6 +84,12 @@ def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
                 f"but it gives {_say(stage)}. Correct one of them; docs/tutorials/add_a_method.md says what fits."
             )
     return stages
+
+
+def settings_of_steps(config: TrainConfig, stage: Stage) -> dict[str, Any]:
+    """The settings that a stage's steps depend on: those of replay only if it replays, some only through the stage."""
+    elsewhere = (*FREE, *_THROUGH_STAGE, *(() if stage.frequency else _OF_REPLAY))
+    return {key: value for key, value in to_json(config).items() if key not in elsewhere}
 
 
 def _say(stage: Stage | None) -> str:
