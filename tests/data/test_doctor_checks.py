@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from toy_world import write_dataset
 from toys import write_numbers
 
 from holdfast import embodiments
@@ -18,7 +19,6 @@ from holdfast.core.records import Task
 from holdfast.data.doctor.checks import examine
 from holdfast.data.doctor.findings import Expected, say_delete, say_episodes
 from holdfast.data.lerobot.source import open_source
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments.embodiment import Dimension, Embodiment
 
 ROBOT = embodiments.load("piper_x_pair")
