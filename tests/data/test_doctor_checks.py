@@ -169,7 +169,7 @@ FAULTS = {
     ),
     "asleep": (
         lambda r: change_numbers(r, S, lambda v: np.where(np.arange(60)[:, None] // 20 == 1, v[20], v)),
-        None, "warning", "frozen-joint", "episode 1", "No joint of",
+        None, "warning", "frozen-joint", "episode 1", "No value of",
     ),
     "active arm asleep": (
         lambda r: change_numbers(r, S, setting(slice(20, 40), slice(0, 7), 0.1)),
