@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +26,6 @@ from holdfast.data.lerobot.source import open_source
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -34,6 +34,10 @@ from holdfast.train.config import OptimConfig, TrainConfig
 from holdfast.train.log import LossTotals
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from toy_world import write_dataset
 
 
 def bare_loop(policy, batches, optim: OptimConfig) -> float:

@@ -8,6 +8,7 @@ around each step measure that. On a CPU, where there are no events, the time the
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -27,7 +28,6 @@ from holdfast.data.lerobot.source import Source, open_source
 from holdfast.data.lesson import Lesson
 from holdfast.data.loader import Batches
 from holdfast.data.sampler import Pool, Sampler
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
@@ -37,6 +37,10 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.log import LossTotals
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Stepper
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from toy_world import write_dataset
 
 TASK = Task("bench", "Reach for the mark.", ("left", "right"))
 CAMERAS = ("head", "front", "left_wrist", "right_wrist")

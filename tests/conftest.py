@@ -84,8 +84,9 @@ def fork_server():
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
     """A folder with one dataset per toy task: two cameras of 32 px, six episodes of 14 frames."""
+    from toy_world import write_dataset
+
     from holdfast.core.records import Task
-    from holdfast.data.toy_world import write_dataset
     from holdfast.embodiments import load
 
     folder = tmp_path_factory.mktemp("recorded")

@@ -249,6 +249,21 @@ def test_lerobot_is_imported_in_its_folders_only():
     assert not wrong, f"LeRobot is imported only in {', '.join(LEROBOT)}:\n" + "\n".join(wrong)
 
 
+def test_methods_are_told_apart_by_what_their_classes_say():
+    from holdfast.methods import METHODS
+
+    wrong = [
+        f"{place(module)}:{node.lineno}: {ast.unparse(node)}"
+        for module, path in MODULES.items()
+        if part_of(module) != "methods"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Compare | ast.Match) and "method" in ast.unparse(node)
+        for name in ast.walk(node)
+        if isinstance(name, ast.Constant) and name.value in METHODS
+    ]
+    assert not wrong, "ask METHODS[...] instead of comparing names:\n" + "\n".join(wrong)
+
+
 @pytest.mark.parametrize("part", WITHOUT_TORCH)
 def test_light_parts_import_neither_torch_nor_lerobot(part):
     names = [m for m in MODULES if m == f"holdfast.{part}" or m.startswith(f"holdfast.{part}.")]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_world import write_dataset
 from toys import draw_quickly
 
 from holdfast.arenas.board import PANEL, board, without_rubric
@@ -14,7 +15,6 @@ from holdfast.catalog import task as catalog_task
 from holdfast.catalog import tasks as catalog_tasks
 from holdfast.cli import main
 from holdfast.core.records import Reached, Task
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 from holdfast.twin.docs import page
 from holdfast.twin.tasks import TASKS, task_class

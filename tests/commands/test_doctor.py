@@ -2,12 +2,12 @@ import json
 import shutil
 
 import pytest
+from toy_world import write_dataset
 
 from holdfast.cli import main as cli
 from holdfast.commands.doctor import main
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Task
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import load
 
 STREAM = """\

@@ -1,6 +1,8 @@
 """Results of lerobot-eval and plain tables become trials of a source of their own, all or none."""
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,17 +22,22 @@ from holdfast.runs.trials import Trials
 GOAL = catalog.load_stream("libero_goal", ".")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A run on the first two tasks of libero_goal, which have no milestones."""
-    folder = make_run(tmp_path / "er")
+def stream_run(folder, stream):
+    """A run on the first two tasks of a stream."""
+    make_run(folder)
     settings = yaml.safe_load((folder / "run.yaml").read_text())
-    settings["tasks"] = json.loads(json.dumps([to_json(entry.task) for entry in GOAL.tasks[:2]]))
+    settings["tasks"] = json.loads(json.dumps([to_json(entry.task) for entry in stream.tasks[:2]]))
     (folder / "run.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    for stage, entry in enumerate(GOAL.tasks[:2], 1):
+    for stage, entry in enumerate(stream.tasks[:2], 1):
         (old,) = (folder / "stages").glob(f"{stage:02d}-*")
         old.rename(old.with_name(f"{stage:02d}-{entry.task.name}"))
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run on tasks of libero_goal, which have no milestones."""
+    return stream_run(tmp_path / "er", GOAL)
 
 
 def stored(folder):
@@ -116,6 +123,33 @@ def test_lerobot_eval_of_one_task_may_be_named(folder):
         read_scores([run], file, Origin(stage=1))
     assert read_scores([run], file, Origin(stage=1, task=ONE, source="mine")) == (1, 1)
     assert read_scores([run], eval_info(folder, (TWO, 0, [True])), Origin(stage=2)) == (1, 1)  # a task's own name
+
+
+def test_lerobot_eval_of_metaworld_finds_its_tasks(tmp_path):
+    folder = stream_run(tmp_path / "er", catalog.load_stream("cw10", ".").only(["hammer-v3", "push-v3"]))
+    run = read_run(folder)
+    file = eval_info(folder, ("medium", 5, [True]), ("hard", 4, [False, True]))
+    assert read_scores([run], file, Origin(stage=2)) == (3, 3)
+    assert {(t.task, t.seed, t.score) for t in stored(folder)} == {
+        ("hammer-v3", 0, 100), ("push-v3", 0, 0), ("push-v3", 1, 100),
+    }  # fmt: skip
+    file = eval_info(folder, ("metaworld-push-v3", 0, [True]), ("hammer-v3", 0, [True]))
+    assert read_scores([run], file, Origin(stage=1)) == (2, 2)
+    for group, number, says in (
+        ("easy", 0, r"'easy' and task_id '0', button-press-v3, name no task .* alone: hammer-v3, push-v3\."),
+        ("medium", 99, r"'medium' and task_id '99' name no task"),
+        ("medium", True, r"'medium' and task_id 'True' name no task"),
+        ("metaworld-push-v2", 0, r"'metaworld-push-v2' and task_id '0' name no task"),
+    ):
+        with pytest.raises(HoldfastError, match=says):
+            read_scores([run], eval_info(folder, (group, number, [True])), Origin(stage=1))
+
+
+def test_metaworlds_groups_are_those_of_lerobot():
+    file = Path(find_spec("lerobot").submodule_search_locations[0]) / "envs" / "metaworld_config.json"
+    groups = json.loads(file.read_text())["DIFFICULTY_TO_TASKS"]
+    assert {name: list(catalog.metaworld_group(name)) for name in groups} == groups
+    assert catalog.metaworld_group("libero_goal") == ()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from holdfast.embodiments.embodiment import Dimension, Embodiment, StateDimensio
 from holdfast.norm.stats import Stats
 from holdfast.norm.strategies import Space, calibrated_space, switch
 from holdfast.robots.limits import Limits
+from holdfast.train.stage_data import check_schema, schema
 
 NAMES = ("x", "dy", "speed", "suction")
 ROBOT = Embodiment(
@@ -56,9 +57,82 @@ def test_a_slower_rate_adds_increments_averages_velocities_and_takes_the_last_sw
 def test_what_is_averaged_is_part_of_the_fingerprint(source):
     speeds = Embodiment("speeds", tuple(Dimension(n, "left", "velocity", -1, 1, 0.1) for n in NAMES))
     targets = Embodiment("targets", tuple(Dimension(n, "left", "target", -1, 1, 0.1) for n in NAMES))
-    prints = [apply(source, Mapping(fps=2), robot).fingerprint for robot in (ROBOT, speeds, targets, None)]
+    prints = [apply(source, Mapping(fps=2), robot).fingerprint for robot in (ROBOT, speeds, targets)]
     assert len(set(prints)) == 3
-    assert prints[2] == prints[3]
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "deltas", "said"),
+    [
+        (("x", "y"), ("x", "y"), False, None),
+        (("x", "y"), ("x", "push"), False, "of push it is not known .* push has no state of its name"),
+        (("x", "y"), ("x", "y"), True, "of x, y it is not known .* x (follows the change of|is far from)"),
+        (2, 2, False, "of dimension_0, dimension_1 it is not known .* has no state of its name"),
+    ],
+    ids=["targets", "an action without a state", "increments by the state's names", "no names"],
+)
+def test_a_slower_rate_needs_to_know_what_actions_are(tmp_path, states, actions, deltas, said):
+    write_numbers(tmp_path / "go", states, actions, deltas=deltas)
+    source = open_source(str(tmp_path / "go"))
+    assert apply(source, Mapping(fps=10), None).lengths == [12, 12, 12]  # no frame is dropped
+    robot = Embodiment("r", tuple(Dimension(name, "arm", "target", -99, 99, 1) for name in source.action_names))
+    wanted = apply(source, Mapping(fps=2), robot)
+    if said is None:
+        found = apply(source, Mapping(fps=2), None)
+        assert (found.fingerprint, found.action.tolist()) == (wanted.fingerprint, wanted.action.tolist())
+        return
+    with pytest.raises(HoldfastError, match=said) as caught:
+        apply(source, Mapping(fps=2), None)
+    assert 'embodiment = "robot.toml"' in str(caught.value)
+    assert 'kind = "delta"' in str(caught.value)
+    (finding,) = examine(source.dataset, Expected(mapping=Mapping(fps=2)), fast=True).findings
+    assert (finding.kind, finding.severity) == ("mapping", "error")
+
+
+def test_limits_of_increments_are_those_of_the_runs_step(tmp_path):
+    """Increments of up to 0.1, of which the run sums five: doctor, normalization and limits take them alike."""
+    write_numbers(tmp_path / "go", ("x",), ("dx",))
+    mapping, said = Mapping(fps=2), {}
+    for reach in (0.1, 0.5):
+        robot = Embodiment("r", (Dimension("dx", "left", "delta", -reach, reach, reach / 2),))
+        source = apply(open_source(str(tmp_path / "go")), mapping, robot)
+        largest = np.abs(source.action).max()
+        assert 0.1 < largest <= 0.5
+        found = examine(source.dataset, Expected(TASK, robot, mapping=mapping), fast=True).findings
+        said[reach] = [f.advice for f in found if f.kind == "action-kind"]
+        space = calibrated_space(robot, np.zeros(1, bool), 4, pair(source, robot).commands)
+        limits, command = Limits(robot), Limits(robot).start(np.zeros(1))
+        for _ in range(10):  # a robot speeds up slowly
+            command = limits.step(command, np.zeros(1), np.array([largest]))
+        assert (space.action.q99[0] >= largest) == (command.pose[0] == pytest.approx(largest)) == (not said[reach])
+    assert "limits of one step of the run, which here sums 5 increments" in said[0.1][0]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_state_without_names_has_none_of_increments(tmp_path, size):
+    hand = Embodiment("hand", tuple(Dimension(n, "arm", "delta", -1, 1, 0.1) for n in ("dx", "dy")))
+    write_numbers(tmp_path / "go", size, ("dx", "dy"))
+    source = open_source(str(tmp_path / "go"))
+    for mapping in (None, Mapping(dimensions=("dy", "dx"))):
+        seen = apply(source, mapping, hand)
+        assert seen.state_names == tuple(f"state_{i}" for i in range(size))
+        assert np.array_equal(seen.state, source.state)
+    stage = [Lesson(TASK, apply(source, None, hand), np.ones(2, bool), False, hand)]
+    check_schema(schema(source), stage)  # as earlier versions stored it
+    check_schema(schema(stage[0].source), stage)
+    other = schema(source) | {"state_names": ["x", "y", "z"][:size]}
+    with pytest.raises(HoldfastError, match="differs from the run's first one in state_names"):
+        check_schema(other, stage)
+
+
+@pytest.mark.parametrize("robot", [None, "joints", "mixed"])
+def test_a_state_without_names_may_be_that_of_targets(tmp_path, robot):
+    kinds = {"joints": {"a": "joint", "b": "joint"}, "mixed": {"a": "joint", "b": "delta"}}
+    write_numbers(tmp_path / "go", 2, ("a", "b"))
+    source = open_source(str(tmp_path / "go"))
+    if robot:
+        robot = Embodiment("r", tuple(Dimension(name, "arm", kind, -1, 1, 1) for name, kind in kinds[robot].items()))
+    assert apply(source, None, robot).state_names == ("a", "b")
 
 
 def test_an_idle_arm_does_not_move_and_keeps_its_switch(source):
@@ -219,6 +293,23 @@ def test_cables_are_for_motors_only(tmp_path):
         found = examine(str(tmp_path / "go"), Expected(TASK, robot), fast=True).findings
         still = [f for f in found if f.kind == "frozen-joint" and "never moves" in f.detail]
         assert [("cable" in f.advice) for f in still] == [spoken] * len(still) != []
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("joint", {"never moves in the whole dataset", "No joint of the task's arms moves"}),
+        ("delta", {"has the same value in the whole dataset", "No value of the task's arms changes"}),
+        ("binary", {"has the same value in the whole dataset", "No value of the task's arms changes"}),
+    ],
+)
+def test_the_doctor_speaks_of_an_action_by_its_kind(tmp_path, kind, words):
+    write_numbers(tmp_path / "go", ("x",), ("a",))
+    robot = Embodiment("r", (Dimension("a", "left", kind, -100, 100, 50),))
+    found = examine(str(tmp_path / "go"), Expected(TASK, robot), fast=True).findings
+    still = " ".join(f.detail for f in found if f.kind == "frozen-joint" and f.where.startswith(("action", "episodes")))
+    for word in ("never moves", "has the same value", "No joint of the", "No value of the"):
+        assert (word in still) == any(word in text for text in words)
 
 
 def test_shipped_hands_are_commanded_by_increments():

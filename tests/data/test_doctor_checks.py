@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from toy_world import write_dataset
 from toys import write_numbers
 
 from holdfast import embodiments
@@ -18,7 +19,6 @@ from holdfast.core.records import Task
 from holdfast.data.doctor.checks import examine
 from holdfast.data.doctor.findings import Expected, say_delete, say_episodes
 from holdfast.data.lerobot.source import open_source
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments.embodiment import Dimension, Embodiment
 
 ROBOT = embodiments.load("piper_x_pair")
@@ -169,7 +169,7 @@ FAULTS = {
     ),
     "asleep": (
         lambda r: change_numbers(r, S, lambda v: np.where(np.arange(60)[:, None] // 20 == 1, v[20], v)),
-        None, "warning", "frozen-joint", "episode 1", "No joint of",
+        None, "warning", "frozen-joint", "episode 1", "No value of",
     ),
     "active arm asleep": (
         lambda r: change_numbers(r, S, setting(slice(20, 40), slice(0, 7), 0.1)),

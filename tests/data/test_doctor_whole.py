@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from toy_world import write_dataset
 from toys import write_numbers
 
 from holdfast import embodiments
@@ -17,7 +18,6 @@ from holdfast.data.doctor.checks import examine
 from holdfast.data.lerobot.fingerprint import record_file
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lerobot.writer import dataset_writer, frame
-from holdfast.data.toy_world import write_dataset
 
 HEAD = "observation.images.head"
 FPS, LENGTH, EPISODES = 30, 16, 4

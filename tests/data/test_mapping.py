@@ -135,9 +135,10 @@ def test_a_catalog_task_may_have_a_mapping(tmp_path):
 @pytest.fixture
 def odd(toy):
     """The dataset of `lift` as another lab would have recorded it: cameras, dimensions and rate are its own."""
+    from toy_world import write_dataset
+
     from holdfast.core.records import Task
     from holdfast.data.lerobot.writer import dataset_writer, frame
-    from holdfast.data.toy_world import write_dataset
     from holdfast.embodiments import load
 
     robot = load("piper_x_pair")

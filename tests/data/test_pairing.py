@@ -27,6 +27,8 @@ ARMS = robot(
     ("gripper", "left", "gripper"), ("y", "right", "joint"), ("x", "right", "delta"), ("speed", "right", "joint")
 )
 
+TARGETS = robot(*((name, "left", "target") for name in ACTIONS))
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
@@ -129,7 +131,7 @@ def test_a_slower_rate_adds_increments_up(source):
     assert seen.lengths == [3, 3, 3]
     assert np.allclose(seen.action[:3, 2], [source.action[a:b, 2].sum() for a, b in ((0, 5), (5, 10), (10, 12))])
     assert np.array_equal(seen.action[:3, 1], source.action[[4, 9, 11], 1])
-    assert seen.fingerprint != apply(source, Mapping(fps=2), None).fingerprint
+    assert seen.fingerprint != apply(source, Mapping(fps=2), TARGETS).fingerprint
 
 
 def test_a_table_that_is_wider_than_its_header_is_refused(tmp_path):
@@ -142,7 +144,7 @@ def test_a_table_that_is_wider_than_its_header_is_refused(tmp_path):
 
 
 def test_a_camera_keeps_its_key_unless_it_is_renamed(source):
-    (camera,) = apply(source, Mapping(fps=5), None).cameras
+    (camera,) = apply(source, Mapping(fps=5), TARGETS).cameras
     assert camera.key == "observation.image"
     seen = apply(source, Mapping({"observation.image": "image"}), None)
     assert [c.key for c in seen.cameras] == ["observation.image"]

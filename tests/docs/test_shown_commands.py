@@ -30,7 +30,8 @@ def test_make_has_the_shown_targets():
 @pytest.fixture(scope="module")
 def world(tmp_path_factory, trials_in_this_process):
     """The commands of README, carried out from top to bottom in the current folder, on tiny data."""
-    from holdfast.data.toy_world import write_dataset
+    from toy_world import write_dataset
+
     from holdfast.embodiments import load
 
     folder = tmp_path_factory.mktemp("world")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 from runs import CAMERAS, ROBOT, make_run
+from toy_world import write_dataset
 
 from holdfast import catalog
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.data.lerobot.source import open_source
-from holdfast.data.toy_world import write_dataset
 from holdfast.evaluate import heldout
 from holdfast.evaluate.heldout import write_heldout
 from holdfast.runs.embodiment import settle_embodiment

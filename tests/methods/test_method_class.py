@@ -35,6 +35,14 @@ def test_what_is_kept_needs_its_shapes():
                 return None
 
 
+def test_only_a_stream_has_earlier_tasks_to_replay():
+    with pytest.raises(TypeError, match=r"Mine\.replays needs arrangement 'stream'"):
+
+        class Mine(Method):
+            arrangement = "alone"
+            replays = True
+
+
 def test_a_method_that_combines_gradients_needs_elements_and_adds_nothing_to_the_loss():
     with pytest.raises(TypeError, match=r"needs `needs = 'elements'`"):
 

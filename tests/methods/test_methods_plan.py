@@ -1,15 +1,19 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from toys import stream_of
 
 from holdfast import catalog
 from holdfast.commands.flags import parse
 from holdfast.core import outside
+from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
+from holdfast.methods.method import Method
 from holdfast.replay.config import ReplayConfig
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.plan import make_plan as plan_study
@@ -19,6 +23,9 @@ from holdfast.train.plan import make_plan, needed, stages_of, table
 
 SINGLE = catalog.load_stream("single_arm", "/nowhere")
 NAMES = ("stack_bowls", "hang_cup", "press_button", "fold_towel", "push_box")
+
+
+EXACT = ReplayConfig(coin="stratified")
 
 
 def stages(method, stream=SINGLE, steps=4000, frequency=0.2):
@@ -86,7 +93,7 @@ def test_a_stages_folder_sorts_in_order():
 
 
 def test_the_plan_of_a_catalog_stream_without_data_counts_with_the_catalog():
-    found = json.loads(json.dumps(to_json(plan())))
+    found = json.loads(json.dumps(to_json(plan(replay=EXACT))))
     assert (found["stream"], found["method"], found["policy"], found["normalization"]) == (
         "single_arm", "er", "nano", "frozen-first",
     )  # fmt: skip
@@ -112,10 +119,63 @@ def test_methods_without_a_buffer_plan_none(method):
 
 
 def test_with_row_mixing_stages_grow_alike_and_the_replayed_samples_are_exact():
-    by_step, by_row = (plan(steps=400, batch_size=30, replay=ReplayConfig(mix=mix)).stages for mix in ("step", "row"))
+    by_step, by_row = (plan(steps=400, batch_size=30, replay=replace(EXACT, mix=mix)).stages for mix in ("step", "row"))
     assert [s.steps for s in by_row] == [s.steps for s in by_step] == [400] + [500] * 4
     assert [(s.replay_steps, s.replay_samples) for s in by_step] == [(0, 0)] + [(100, 3000)] * 4
     assert [(s.replay_steps, s.replay_samples) for s in by_row] == [(0, 0)] + [(500, 3000)] * 4
+
+
+class EveryOther(Method):
+    """Replays in every second step of stage 2, every third of stage 3, and so on."""
+
+    replays = True
+
+    def replayed_rows(self, stage, step, batch_size, replay, seed):
+        return 0 if step % stage.number else 10
+
+
+def test_the_plan_counts_what_the_method_replays(monkeypatch):
+    monkeypatch.setitem(METHODS, "mine", EveryOther)
+    found = plan(method="mine", steps=600, replay=ReplayConfig(frequency=0.4)).stages
+    assert [s.steps for s in found] == [600] + [1000] * 4
+    assert [(s.replay_steps, s.replay_samples) for s in found] == [
+        (0, 0), (500, 5000), (334, 3340), (250, 2500), (200, 2000),
+    ]  # fmt: skip
+    long = plan(method="mine", steps=100_000).stages[1]
+    assert long.replay_steps == pytest.approx(long.steps / 2, rel=0.05)
+    assert long.replay_samples == pytest.approx(10 * long.replay_steps, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "given", "message"),
+    [
+        ("stream", [(1, "a", (0,)), (2, "a", (0,)), (3, "b", (1,))], r"stage 2 'b', which learns visit 2 .* but it"
+         r" gives stage 2 'a', which learns visit 1 of the stream\."),
+        ("stream", [(1, "a", (0, 1))], "gives stage 1 'a', which learns visit 1, 2"),
+        ("stream", [(1, "a", (0,)), (2, "b", (1,))], "must give stage 3 'a', .* gives no further stage"),
+        ("stream", [(1, "a", (0,)), (2, "b", (7,)), (3, "a", (2,))], "gives stage 2 'b', which learns visit 8"),
+        ("stream", [(1, "a", (0,)), (2, "second", (1,)), (3, "a", (2,))], "gives stage 2 'second'"),
+        ("alone", [(1, "a", (0,)), (2, "b", (1,)), (3, "a", (2,))], "must give no further stage, but .* stage 3 'a'"),
+        ("together", [(1, "warmup", (0, 1)), (2, "all", (0, 1))], "must give no further stage"),
+        ("together", [(1, "all", (0, 1, 2))], "which learns visit 1, 2 of the stream, but .* visit 1, 2, 3"),
+    ],
+)  # fmt: skip
+def test_stages_that_do_not_fit_the_arrangement_are_refused(monkeypatch, arrangement, given, message):
+    kind = type("Mine", (Method,), {
+        "arrangement": arrangement,
+        "stages": lambda self, stream, steps, frequency: tuple(Stage(*stage, steps=1) for stage in given),
+    })  # fmt: skip
+    monkeypatch.setitem(METHODS, "mine", kind)
+    with pytest.raises(HoldfastError, match=message) as found:
+        stages_of(TrainConfig(stream="s", method="mine"), stream_of("a", "b", "a"))
+    assert f"--method=mine has the arrangement '{arrangement}'" in str(found.value)
+
+
+def test_a_single_stage_may_have_any_name_and_length(monkeypatch):
+    kind = type("Mine", (Method,), {"arrangement": "together", "stages": lambda *a: (Stage(1, "all", (0, 1), 7),)})
+    monkeypatch.setitem(METHODS, "mine", kind)
+    (stage,) = stages_of(TrainConfig(stream="s", method="mine"), stream_of("a", "b", "a"))
+    assert (stage.name, stage.steps) == ("all", 7)
 
 
 def write_header(root, name, episodes, frames):
@@ -127,7 +187,7 @@ def write_header(root, name, episodes, frames):
 def test_looking_at_headers_counts_what_is_there(tmp_path):
     write_header(tmp_path, "stack_bowls", 60, 6000)
     write_header(tmp_path, "hang_cup", 7, 2100)
-    found = plan(data_root=str(tmp_path), replay=ReplayConfig(share="frames"))
+    found = plan(data_root=str(tmp_path), steps=10, replay=ReplayConfig(share="frames"))
     assert found.episodes == {"stack_bowls": 60, "hang_cup": 7} | dict.fromkeys(NAMES[2:], 500)
     assert [s.kept["stack_bowls"] for s in found.stages] == [12, 6, 4, 3, 2]
     assert len(found.notes) == 3
@@ -139,7 +199,7 @@ def test_looking_at_headers_counts_what_is_there(tmp_path):
 def test_a_header_that_cannot_be_read_counts_with_the_catalog(tmp_path, text):
     write_header(tmp_path, "stack_bowls", 1, 1)
     (tmp_path / "stack_bowls" / "meta" / "info.json").write_text(text)
-    assert plan(data_root=str(tmp_path)).episodes["stack_bowls"] == 500
+    assert plan(data_root=str(tmp_path), steps=10).episodes["stack_bowls"] == 500
 
 
 def test_a_task_of_unknown_size_is_planned_as_unknown():
@@ -172,10 +232,10 @@ def test_without_look_no_file_is_touched(tmp_path, monkeypatch):
 
 
 def test_the_asymmetric_schedule_gives_bimanual_tasks_two_parts_of_three():
-    found = plan("heterogeneous", replay=ReplayConfig(frequency=0.3, share="group"))
+    found = plan("heterogeneous", replay=replace(EXACT, frequency=0.3, share="group"), steps=400)
     groups = {entry.task.name: entry.task.group for entry in catalog.load_stream("heterogeneous", "/nowhere").tasks}
-    assert [s.steps for s in found.stages] == [4000] + [5714] * 9
-    assert [s.replay_steps for s in found.stages] == [0] + [1714] * 9
+    assert [s.steps for s in found.stages] == [400] + [571] * 9
+    assert [s.replay_steps for s in found.stages] == [0] + [171] * 9
     assert found.stages[1].replay_share == {"stack_bowls": 1.0}  # nothing bimanual is kept yet
     assert found.stages[2].replay_share == {"stack_bowls": 0.3333, "place_cola": 0.6667}
     for stage in found.stages[2:]:
@@ -190,7 +250,7 @@ def test_the_asymmetric_schedule_gives_bimanual_tasks_two_parts_of_three():
 def test_the_table_shows_every_stage_and_the_total():
     console = Console(width=200, color_system=None)
     with console.capture() as caught:
-        console.print(table(plan()))
+        console.print(table(plan(replay=EXACT)))
     text = caught.get()
     assert all(name in text for name in NAMES)
     assert "24000 steps in all, into runs/single_arm-er" in text
@@ -231,3 +291,12 @@ def test_a_study_counts_no_stage_as_shared_whose_steps_are_a_method_s_own(tmp_pa
     planned = plan_study(study, StudyFolder(tmp_path), lambda flags: parse(TrainConfig, "train", list(flags), ""))
     # finetune's first stage is that of sequential; the others' first stages would be, too, but are never taken over.
     assert [run.shared for run in planned] == [0, 1, 0, 0, 0]
+
+
+def test_a_study_counts_stages_as_shared_by_the_rule_of_training(tmp_path):
+    """How often progress is saved changes no weight, the batch does, and the replay frequency in later stages only."""
+    grids = {"checkpoint.every": [100, 200]}, {"batch_size": [8, 16]}, {"replay.frequency": [0.1, 0.2], "method": "er"}
+    for grid, shared in zip(grids, (5, 0, 1), strict=True):
+        study = Study("s", {"stream": "single_arm"}, grids=({"method": "sequential"} | grid,))
+        planned = plan_study(study, StudyFolder(tmp_path), lambda flags: parse(TrainConfig, "train", list(flags), ""))
+        assert [run.shared for run in planned] == [0, shared]

@@ -1,5 +1,6 @@
 """The flags of methods: strict, shown in --help, part of a run's settings, and given back by recipes."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.commands.flags import parse
+from holdfast.commands.train import EPILOG
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import METHODS, build_method
 from holdfast.methods.ewc import Ewc
@@ -116,6 +118,18 @@ def test_flags_give_the_options_back():
 def test_every_method_builds_and_says_how_it_is_arranged(name):
     assert build_method(name, {}).arrangement in ("stream", "together", "alone")
     assert METHODS[name].__doc__
+
+
+def test_help_says_of_every_method_what_it_needs():
+    rows = dict(
+        re.findall(r"^  ([a-z][a-z0-9_ ]+?)  +(.*)$", EPILOG.partition("Which method needs what")[2], re.MULTILINE)
+    )
+    needs = {need: set(rows[need].partition(";")[0].split(", ")) for need in ("no old episodes", "old episodes")}
+    needs["all data at once"] = {rows["all data at once"]}
+    assert sorted(name for names in needs.values() for name in names) == sorted(METHODS)
+    assert "er" in needs["old episodes"]
+    assert "lwf" in needs["no old episodes"]
+    assert {"adapters", "lwf"} <= set(rows["nano or pi05_fast"].partition(";")[0].split(", "))
 
 
 def test_methods_are_light_to_import():

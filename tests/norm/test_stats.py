@@ -74,29 +74,6 @@ def test_moments_and_extremes_are_exact_whatever_the_blocks(count, block, seed):
     np.testing.assert_array_equal(stats.max, values.max(0))
 
 
-def test_merging_exact_ones_is_exact():
-    values = RNG.normal(size=(90, 2))
-    whole = RunningStats(100)
-    for part in np.split(values, [10, 11, 60]):
-        whole.merge(taken_in(part, capacity=100))
-    stats = whole.finish()
-    np.testing.assert_allclose(stats.q01, np.quantile(values, 0.01, axis=0), rtol=1e-12)
-    np.testing.assert_allclose(stats.q99, np.quantile(values, 0.99, axis=0), rtol=1e-12)
-    np.testing.assert_allclose(stats.mean, values.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(stats.std, values.std(0), rtol=1e-12)
-    assert stats.rank_error == 0
-    assert stats.count == 90
-
-
-def test_merging_nothing_changes_nothing_and_merging_into_nothing_copies():
-    values = RNG.normal(size=(50, 2))
-    stats, empty = taken_in(values), RunningStats()
-    before = stats.finish()
-    stats.merge(empty)
-    empty.merge(stats)
-    assert stats.finish() == empty.finish() == before
-
-
 @pytest.mark.parametrize("capacity", [16, 200, 1001])
 @pytest.mark.parametrize("order", ORDERS)
 def test_beyond_capacity_the_true_rank_is_within_the_stated_error(order, capacity):
@@ -164,29 +141,6 @@ def test_memory_stays_bounded(block):
     rows = sum(len(r) for level in running._levels for r in level)
     assert rows <= capacity * len(running._levels)
     assert len(running._levels) <= 7  # 2^6 > 50
-
-
-def test_merged_sketches_state_the_summed_error_and_hold_it():
-    sketches = {name: taken_in(ORDERS[name][:, None], capacity=100) for name in ("sorted", "heavy tail", "alternating")}
-    parts = [sketch.finish() for sketch in sketches.values()]
-    merged = RunningStats(100)
-    for sketch in sketches.values():
-        merged.merge(sketch)
-    stats = merged.finish()
-    assert_within_stated_error(stats, np.concatenate([ORDERS[name] for name in sketches])[:, None])
-    # In ranks; each part states one rank for interpolation, the whole states it once.
-    summed = sum(part.rank_error * (part.count - 1) - 1 for part in parts)
-    assert stats.rank_error * (stats.count - 1) - 1 >= summed
-    assert stats.rank_error < 0.15
-
-
-def test_merged_sketches_of_different_capacity_hold_the_error_and_stay_small():
-    parts = [taken_in(ORDERS["drifting"][:, None], c) for c in (16, 500)]
-    merged = RunningStats(64)
-    for part in parts:
-        merged.merge(part)
-    assert_within_stated_error(merged.finish(), np.concatenate([ORDERS["drifting"]] * 2)[:, None])
-    assert all(sum(map(len, level)) <= 64 for level in merged._levels)
 
 
 def test_finishing_does_not_disturb_what_is_still_to_come():

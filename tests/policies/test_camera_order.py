@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 from pi05_tiny import SIZES
+from toy_world import write_dataset
 from toys import TINY, stream_text
 
 from holdfast import catalog
@@ -13,7 +14,6 @@ from holdfast.cli import main
 from holdfast.core import checked_folder
 from holdfast.core.records import Task
 from holdfast.data.lerobot.source import IMAGES, STATE, open_source
-from holdfast.data.toy_world import write_dataset
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.released import read_norm_stats
 from holdfast.policies import adapter as adapters

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.field import field_stream, field_streams
+from holdfast.catalog.field import metaworld_group as metaworld_group
 from holdfast.catalog.published import Paper as Paper
 from holdfast.catalog.published import paper as paper
 from holdfast.catalog.reader import build, check_keys, convert, read, toml_keys

@@ -27,13 +27,23 @@ def field_stream(name: str) -> dict[str, Any] | None:
     common = {"arms": table.get("arms", ["arm"]), "final": table["final"]}
     tasks = [{**task, **common} for task in tasks] * (2 if "twice" in table else 1)
     if colon:
-        orders = {str(number): places for number, places in enumerate(read(_FILE)["orders"])}
+        orders = {str(number): places for number, places in enumerate(_content()["orders"])}
         if order not in orders:
             raise unknown(f"order of {suite}", order, orders)
         tasks = [tasks[place] for place in orders[order]]
     return {"name": name.replace(":", "-"), "embodiment": table["embodiment"], "task": tasks}
 
 
+def metaworld_group(name: str) -> tuple[str, ...]:
+    """MetaWorld's tasks of a difficulty, as `lerobot-eval` numbers them; none for other names."""
+    return tuple(_content()["metaworld_groups"].get(name, ()))
+
+
+@cache
+def _content() -> dict[str, Any]:
+    return read(_FILE)
+
+
 @cache
 def _tables() -> dict[str, dict[str, Any]]:
-    return {table["name"]: table for table in read(_FILE)["stream"]}
+    return {table["name"]: table for table in _content()["stream"]}

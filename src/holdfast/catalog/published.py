@@ -28,9 +28,10 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class PublishedAblation:
-    """Published final BWT of experience replay at one budget ratio and one replay frequency."""
+    """Published final BWT of a method at one budget ratio and one replay frequency."""
 
     stream: str
+    method: str
     ratio: float
     frequency: float
     bwt: float

@@ -50,7 +50,8 @@ Kinds of faults:
   altered-file    a file with other bytes than when it was first seen, but the same size: damage, not editing
   uniform-camera, constant-camera
                   a camera that was covered, unplugged or frozen (a few images of three episodes are decoded)
-  frozen-joint    a joint that never moves, though the task uses its arm; an episode in which nothing moves
+  frozen-joint    a joint that never moves, or an action that never changes, though the task uses its arm; an episode in
+                  which nothing moves
   jumping-joint   a joint that moves further in one frame than is possible
   action-state    actions with the name of a state that are no targets for it: increments, switches, other units
   action-kind     actions that are not of the kind, or not within the limits, that the embodiment declares

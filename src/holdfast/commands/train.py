@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 
@@ -10,12 +11,19 @@ from holdfast.api.train import settle, train
 from holdfast.commands.dry_run import dry_run
 from holdfast.commands.flags import parse
 from holdfast.core.errors import HoldfastError
+from holdfast.methods import METHODS
+from holdfast.methods.method import Method
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
 
 _FIRST_SPEAKS = 10.0  # seconds
 
-EPILOG = """\
+
+def _methods(fits: Callable[[type[Method]], bool]) -> str:
+    return ", ".join(name for name, kind in METHODS.items() if fits(kind))
+
+
+EPILOG = f"""\
 examples:
   holdfast train --stream=kitchen.toml                              the paper's recipe with the policy nano
   holdfast train --stream=kitchen.toml --preset=cpu                 small enough for two cores; --preset=gpu for one GPU
@@ -31,11 +39,12 @@ examples:
   torchrun --nproc-per-node=4 -m holdfast train --stream=kitchen.toml          on four GPUs (docs/many_gpus.md)
 
 Which method needs what (docs/methods.md):
-  no old episodes             adapters, lwf, ewc, l2; sequential and finetune are baselines
-  old episodes                er, derpp, agem, merge, joint-cumulative; --replay.ratio says how many
-  all data at once            joint
-  memory beside the policy    adapters: a LoRA per task; l2, lwf, derpp, merge: a copy of the trained weights; ewc: two
-  policies                    adapters, lwf, derpp, agem: nano and pi05_fast; all others: any
+  no old episodes             {_methods(lambda kind: not kind.replays and kind.arrangement != "together")}
+  old episodes                {_methods(lambda kind: kind.replays)}; --replay.ratio says how many
+  all data at once            {_methods(lambda kind: kind.arrangement == "together")}
+  memory beside the policy    {_methods(lambda kind: kind.needs == "loras")}: a LoRA per task
+                              {_methods(lambda kind: kind.keep is not Method.keep)}: copies of the trained weights
+  nano or pi05_fast           {_methods(lambda kind: kind.needs != "nothing")}; all others work with any policy
 
 A stream file lists your tasks in order:
   name = "kitchen"

@@ -111,15 +111,23 @@ def _of_eval_info(runs: Sequence[Run], path: Path, origin: Origin) -> Iterator[t
 
 
 def _task(run: Run, group: Any, number: Any, place: str) -> str:
-    """The task that LeRobot knows by group and number: a suite of LIBERO and a place in it, or a task's own name."""
-    names: tuple[str, ...] = (str(group),)
-    if group in catalog.streams() and type(number) is int:
-        names = catalog.load_stream(group, ".").names[number : number + 1] if number >= 0 else ()
-    if len(names) == 1 and names[0] in run.names:
-        return names[0]
+    """The task that LeRobot knows by group and number.
+
+    It is a place in a suite of LIBERO or among MetaWorld's tasks of a difficulty; or else the group is the task's own
+    name, of MetaWorld also with `metaworld-` before it.
+    """
+    name = str(group)
+    members = catalog.load_stream(name, ".").names if name in catalog.streams() else catalog.metaworld_group(name)
+    if members:
+        name = members[number] if type(number) is int and 0 <= number < len(members) else ""
+    for task in (name, name.removeprefix("metaworld-")):
+        if task in run.names:
+            return task
+    known = f", {name}," if members and name else ""
     raise HoldfastError(
-        f"{place}: task_group {str(group)[:80]!r} and task_id {str(number)[:20]!r} name no task of the run. If the "
-        f"file has one task only, say which: --task {run.names[0]}"
+        f"{place}: task_group {str(group)[:80]!r} and task_id {str(number)[:20]!r}{known} name no task of the run. Let "
+        f"lerobot-eval try its tasks alone: {', '.join(run.names)[:400]}. If the file has one task only, say which: "
+        f"--task {run.names[0]}"
     )
 
 

@@ -16,8 +16,9 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import Mapping, black
 from holdfast.data.lerobot.folder import ACTION, IMAGES, STATE, Camera, camera_name, is_image
 from holdfast.data.lerobot.header import check_key, check_picture
-from holdfast.data.lerobot.source import Source
-from holdfast.embodiments.embodiment import Embodiment, Kind
+from holdfast.data.lerobot.source import Source, made_up_states
+from holdfast.data.targets import refuse_unknown_kinds
+from holdfast.embodiments.embodiment import TARGETS, Embodiment, Kind
 
 if TYPE_CHECKING:
     import torch
@@ -101,6 +102,7 @@ class Mapped(Source):
 
 def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None) -> Source:
     """Apply a mapping to a dataset. An embodiment names the dimensions and says what kinds they are."""
+    source = _name_state(source, embodiment)
     if mapping is None:
         return source
     names = embodiment.names if embodiment is not None and mapping.dimensions else None
@@ -108,6 +110,8 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
         order = _order(source, mapping, names)
         cameras = _cameras(source, mapping)
         stride = _stride(source, mapping)
+        if stride > 1 and embodiment is None:
+            refuse_unknown_kinds(source, order)
     except HoldfastError as error:
         raise HoldfastError(f"The mapping of dataset {source.dataset} does not fit it: {error}") from None
     lengths = -(-np.array(source.lengths) // stride)
@@ -145,6 +149,13 @@ def apply(source: Source, mapping: Mapping | None, embodiment: Embodiment | None
         summed=summed,
         averaged=averaged,
     )
+
+
+def _name_state(source: Source, embodiment: Embodiment | None) -> Source:
+    """A state without names does not get those of actions of which none is a target: it measures something else."""
+    if embodiment is None or embodiment.of_kind(*TARGETS).any() or not source.state_has_borrowed_names:
+        return source
+    return replace(source, state_names=made_up_states(len(source.state_names)))
 
 
 def _places(source: Source, order: list[int], alike: bool) -> tuple[int, ...]:

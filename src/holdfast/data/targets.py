@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError
 from holdfast.data.lerobot.source import Source
-from holdfast.data.lesson import Layout, Lesson, Pairing
+from holdfast.data.lesson import Layout, Lesson, Pairing, pair
 
 type Doubt = Literal["delta", "binary", "far"]
 
@@ -66,6 +66,25 @@ def refuse_doubtful(lessons: Sequence[Lesson], layout: Layout) -> None:
                 'they are: kind = "delta", "velocity" or "binary" in an embodiment file that the stream names, or '
                 "--policy.use_relative_actions=false to take all actions as they are; =true if they are targets."
             )
+
+
+def refuse_unknown_kinds(source: Source, dimensions: Sequence[int]) -> None:
+    """Refuse to drop frames where nothing says what becomes of the actions in between.
+
+    Of a target or a switch the last one counts, but increments must be summed and velocities averaged.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):  # of values that the doctor reports
+        doubts = doubtful(source, pair(source))
+    found = [d for d in dimensions if source.state_places[d] < 0 or doubts.get(d) in ("delta", "far")]
+    if found:
+        first = source.action_names[found[0]]
+        why = "has no state of its name" if source.state_places[found[0]] < 0 else SEEN[doubts[found[0]]]
+        raise HoldfastError(
+            f"it drops frames, and of {', '.join(source.action_names[d] for d in found)} it is not known what the "
+            f"actions in between add up to: {first} {why}. Say what kind each action is, in an embodiment file that "
+            f'the stream names (embodiment = "robot.toml"): [[dimension]] name = "{first}" arm = "arm" kind = "delta" '
+            'lower = -1 upper = 1 step = 0.5. Or kind = "target", "velocity", "binary".'
+        )
 
 
 def _range(values: np.ndarray) -> np.ndarray:

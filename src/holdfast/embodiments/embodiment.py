@@ -27,7 +27,8 @@ class Dimension:
 
     `lower` and `upper` are the limits of a command. `step` is how far a brisk teleoperator moves it in one control
     step, `fastest` the farthest that a command may (0 means twice `step`); for increments and velocities they are the
-    usual and the largest command, and of a binary one they mean nothing.
+    usual and the largest command, and of a binary one they mean nothing. A control step is the run's: if a stream takes
+    every n-th frame of a dataset, an increment is the sum of n.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.records import Stage, Stream
-from holdfast.methods.method import Method
+from holdfast.methods.method import Method, learned_visits
 
 
 class Finetune(Method):
@@ -15,5 +15,5 @@ class Finetune(Method):
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """One stage per task, independent of the others; a task that comes back is trained once."""
-        first = [i for i, name in enumerate(stream.names) if name not in stream.names[:i]]
-        return tuple(Stage(n, stream.names[i], (i,), steps[i], start="base") for n, i in enumerate(first, 1))
+        visits = learned_visits(self.arrangement, stream.names)
+        return tuple(Stage(n, stream.names[i], (i,), steps[i], start="base") for n, (i,) in enumerate(visits, 1))

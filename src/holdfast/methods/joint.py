@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core.records import Stage, Stream
 from holdfast.methods.er import ExperienceReplay
-from holdfast.methods.method import Method
+from holdfast.methods.method import Method, learned_visits
 
 
 class Joint(Method):
@@ -17,5 +17,5 @@ class Joint(Method):
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """A single stage."""
         budget = sum(stage.steps for stage in ExperienceReplay().stages(stream, steps, frequency))
-        first = tuple(i for i, name in enumerate(stream.names) if name not in stream.names[:i])
-        return (Stage(1, "joint", first, budget, start="base"),)
+        (everything,) = learned_visits(self.arrangement, stream.names)
+        return (Stage(1, "joint", everything, budget, start="base"),)

@@ -30,6 +30,19 @@ Arrangement = Literal["stream", "together", "alone"]
 Needs = Literal["nothing", "elements", "velocities", "loras"]
 
 
+def learned_visits(arrangement: Arrangement, tasks: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """The visits that each stage learns, by their positions; `tasks` has the task of every visit.
+
+    Together and alone a task that comes back is learned once. This is all that readers of a run know of its stages.
+    """
+    first: dict[str, int] = {}
+    for position, name in enumerate(tasks):
+        first.setdefault(name, position)
+    if arrangement == "together":
+        return (tuple(first.values()),)
+    return tuple((position,) for position in (range(len(tasks)) if arrangement == "stream" else first.values()))
+
+
 @dataclass(frozen=True)
 class Method:
     """Base of all methods; by itself it learns one task after the other.
@@ -54,6 +67,8 @@ class Method:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
         if cls.needs not in get_args(Needs):
             raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
+        if cls.replays and cls.arrangement != "stream":
+            raise TypeError(f"{cls.__name__}.replays needs arrangement 'stream': no stage of it comes after another.")
         if cls.combine is not Method.combine:
             if cls.needs not in ("elements", "velocities"):
                 raise TypeError(f"{cls.__name__} has combine() and therefore needs `needs = 'elements'`.")
@@ -95,6 +110,9 @@ class Method:
 
     def stages(self, stream: Stream, steps: Sequence[int], frequency: float) -> tuple[Stage, ...]:
         """The stages of a stream: here one per visit of a task, each from the weights before.
+
+        They must learn what `learned_visits` says of the arrangement, in that order. Their length, replay frequency
+        and start are free. One that learns a single task has its name.
 
         A method that replays has nothing to replay until there are two tasks; later stages are longer by 1 / (1 - f_r).
 

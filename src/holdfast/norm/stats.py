@@ -42,7 +42,7 @@ class Stats:
 
 
 class RunningStats:
-    """Mergeable accumulator: exact moments and extremes, quantiles by a sketch that counts its own error.
+    """Accumulator: exact moments and extremes, quantiles by a sketch that counts its own error.
 
     The sketch keeps levels of rows; a full level is sorted per column and every second row moves one level up
     with twice the weight. Halving a level of weight w moves the rank of any value by at most w, so the sum of
@@ -70,18 +70,6 @@ class RunningStats:
             )
         for start in range(0, len(values), self._capacity):
             self._add(values[start : start + self._capacity])
-
-    def merge(self, other: RunningStats) -> None:
-        """Take in everything another accumulator has seen; stated errors add up, exact stays exact."""
-        if not other._count:
-            return
-        for level, rows in enumerate(other._levels):
-            while level >= len(self._levels):
-                self._levels.append([])
-            self._levels[level].extend(rows)
-        self._rank_error += other._rank_error
-        self._combine(other._count, other._mean, other._m2, other._min, other._max)
-        self._shrink()
 
     def finish(self) -> Stats:
         """Summarize what was taken in so far."""

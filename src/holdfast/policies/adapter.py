@@ -171,10 +171,6 @@ class Adapter:
         pre.save_pretrained(folder)
         post.save_pretrained(folder)
 
-    def load_weights(self, folder: Path) -> None:
-        """Load weights that must fit exactly."""
-        load_strictly(self.policy, folder / WEIGHTS)
-
 
 def build(
     choice: PolicyChoice,

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
 from holdfast.methods import METHODS
-from holdfast.methods.method import Arrangement
+from holdfast.methods.method import Arrangement, learned_visits
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.own_files import arrangement_of
 from holdfast.runs.paths import RunPaths, StagePaths
@@ -93,7 +93,7 @@ def read_run(path: Path) -> Run:
     if not stages:
         raise HoldfastError(f"{path} has no finished stage yet. Run its `holdfast train` command again to continue.")
     tasks = tuple({task.name: task for task in begun.tasks}.values())
-    planned = {"stream": len(begun.visits), "together": 1, "alone": len(tasks)}[begun.arrangement]
+    planned = len(learned_visits(begun.arrangement, begun.visits))
     back = begun.visits if len(tasks) < len(begun.visits) else ()
     return Run(path, begun.method, tasks, stages, planned, begun.seed, begun.config, back)
 
@@ -144,8 +144,9 @@ class _Begun:
         """The stages started so far. A method of the user's own may name them as it likes."""
         folders = [folder for folder in self.paths.stages.glob("*") if _STAGE.fullmatch(folder.name)]
         if self.method in METHODS:
-            alone = tuple(dict.fromkeys(self.visits))
-            names = {"stream": self.visits, "together": (self.method,), "alone": alone}[self.arrangement]
+            learned = learned_visits(self.arrangement, self.visits)
+            together = self.arrangement == "together"
+            names = [self.method if together else self.visits[position] for position, *_ in learned]
             planned = {f"{number:02d}-{name}" for number, name in enumerate(names, 1)}
             folders = [folder for folder in folders if folder.name in planned]
         return sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))

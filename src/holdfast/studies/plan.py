@@ -18,10 +18,7 @@ from holdfast.studies.claims import Learned, check_claims
 from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
 from holdfast.studies.study import Study, StudyRun
 from holdfast.train.config import TrainConfig
-from holdfast.train.plan import stages_of
-
-# Settings that a stage's steps do not depend on, or only through the stage; and those of replay and its method.
-_ELSEWHERE = ("output", "share", "stream", "tasks", "steps", "task_steps", "method", "method_options", "replay")
+from holdfast.train.plan import settings_of_steps, stages_of
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def make_plan(
         if run.name not in wanted:
             continue
         stages = stages_of(config, stream)
-        keys = _keys(config, stages, [to_json(entry.task) for entry in stream.tasks])
+        keys = _keys(config, stages, [to_json(entry) for entry in stream.tasks])
         shared = [key in known for key in keys]
         known.update(keys)
         steps = sum(stage.steps for stage, taken in zip(stages, shared, strict=True) if not taken)
@@ -81,15 +78,12 @@ def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:
 
 def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) -> list[str]:
     """What decides each stage's weights, as far as settings tell; see train/shared_stages.py for the exact rule."""
-    settings, plain = to_json(config), config.make_method().takes_plain_steps
-    common = {key: value for key, value in settings.items() if key not in _ELSEWHERE}
+    own = "" if config.make_method().takes_plain_steps else config.output
     keys: list[str] = []
     for stage in stages:
-        own = {key: settings[key] for key in ("method", "method_options", "replay")} if stage.frequency else {}
-        own |= {} if plain else {"output": settings["output"]}
         learned = [tasks[position] for position in stage.learns]
         before = keys[-1] if stage.start == "previous" and keys else ""
-        decides = [common, own, stage.number, stage.steps, stage.frequency, learned, before]
+        decides = [settings_of_steps(config, stage), own, stage.number, stage.steps, stage.frequency, learned, before]
         keys.append(json.dumps(decides, sort_keys=True))
     return keys
 

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from rich.table import Table
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.core.tables import without_empty_columns
+from holdfast.methods.method import learned_visits
 from holdfast.replay.buffer import quota
-from holdfast.replay.schedule import replay_rows, replay_steps, shares
+from holdfast.replay.schedule import shares
 from holdfast.runs.paths import RunPaths
+from holdfast.runs.settings import FREE
 from holdfast.train.config import TrainConfig
+
+_THROUGH_STAGE = ("tasks", "steps", "task_steps")
+_OF_REPLAY = ("method", "method_options", "replay")
+_COUNTED = 10_000  # steps of a stage; of a longer one so many are drawn
 
 
 @dataclass(frozen=True)
 class PlannedStage:
     """One line of the plan. `kept` is the buffer after the stage, `replay_share` splits its replayed samples.
 
-    `replay_steps` have at least one replayed sample; with a plain coin, both counts of replay are expectations.
+    `replay_steps` have at least one replayed sample. Both counts of replay are estimates for long stages.
     """
 
     number: int
@@ -57,9 +67,36 @@ class TrainingPlan:
 
 
 def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
-    """The stages that a configuration makes of a stream."""
-    steps = [config.task_steps.get(name, config.steps) for name in stream.names]
-    return config.make_method().stages(stream, steps, config.replay.frequency)
+    """The stages that a configuration makes of a stream.
+
+    Refuses those of a method that do not fit its arrangement: scores would go to wrong places of the matrix.
+    """
+    method, names = config.make_method(), stream.names
+    arranged = method.arrangement
+    steps = [config.task_steps.get(name, config.steps) for name in names]
+    stages = method.stages(stream, steps, config.replay.frequency)
+    wanted = [Stage(n, names[visits[0]], visits, 0) for n, visits in enumerate(learned_visits(arranged, names), 1)]
+    for stage, right in zip_longest(stages, wanted):
+        alike = stage and right and (stage.number, stage.learns) == (right.number, right.learns)
+        if not alike or (arranged != "together" and stage.name != right.name):
+            raise HoldfastError(
+                f"--method={config.method} has the arrangement {arranged!r}, so its stages() must give {_say(right)}, "
+                f"but it gives {_say(stage)}. Correct one of them; docs/tutorials/add_a_method.md says what fits."
+            )
+    return stages
+
+
+def settings_of_steps(config: TrainConfig, stage: Stage) -> dict[str, Any]:
+    """The settings that a stage's steps depend on: those of replay only if it replays, some only through the stage."""
+    elsewhere = (*FREE, *_THROUGH_STAGE, *(() if stage.frequency else _OF_REPLAY))
+    return {key: value for key, value in to_json(config).items() if key not in elsewhere}
+
+
+def _say(stage: Stage | None) -> str:
+    if stage is None:
+        return "no further stage"
+    visits = ", ".join(str(position + 1) for position in stage.learns)
+    return f"stage {stage.number} {stage.name!r}, which learns visit {visits} of the stream"
 
 
 def needed(config: TrainConfig, stream: Stream) -> list[StreamTask]:
@@ -129,19 +166,19 @@ def _planned(
         stage.steps * config.batch_size,
         stage.start,
         stage.frequency,
-        *_replayed(config, stage),
+        *(_replayed(config, stage) if split else (0, 0)),
         split,
         kept,
     )
 
 
 def _replayed(config: TrainConfig, stage: Stage) -> tuple[int, int]:
-    """Steps of a stage that replay something, and their replayed samples."""
-    if (config.make_method().mix or config.replay.mix) == "row":
-        samples = replay_rows(stage.steps, stage.frequency, config.batch_size)
-        return min(stage.steps, samples), samples
-    steps = replay_steps(stage.steps, stage.frequency)
-    return steps, steps * config.batch_size
+    """Steps of a stage that replay something, and their replayed samples, as the method decides them."""
+    method = config.make_method()
+    some = Random(0).sample(range(stage.steps), min(stage.steps, _COUNTED))
+    rows = [method.replayed_rows(stage, step, config.batch_size, config.replay, config.seed) for step in some]
+    times = stage.steps / max(1, len(some))
+    return round(times * sum(map(bool, rows))), round(times * sum(rows))
 
 
 def _header(entry: StreamTask) -> Path:

@@ -24,16 +24,12 @@ from holdfast.core.locks import file_lock
 from holdfast.core.records import Stage
 from holdfast.policies.adapter import Adapter
 from holdfast.runs.paths import StagePaths
-from holdfast.runs.settings import FREE
 from holdfast.train.config import TrainConfig
+from holdfast.train.plan import settings_of_steps
 from holdfast.train.stage_data import StageData
 
 # Raise it when the same settings and data would give other weights.
 VERSION = 1
-# Settings of a run that reach a stage's steps only through the stage itself.
-THROUGH_STAGE = ("tasks", "steps", "task_steps")
-# Settings that reach them only if the stage replays.
-OF_REPLAY = ("method", "method_options", "replay")
 
 
 def steps_key(config: TrainConfig, stage: Stage, data: StageData, adapter: Adapter, spaces: str, device: str) -> str:
@@ -47,12 +43,9 @@ def steps_key(config: TrainConfig, stage: Stage, data: StageData, adapter: Adapt
         spaces: Hash of the normalization.
         device: Where it is trained; devices round differently.
     """
-    settings = {key: value for key, value in to_json(config).items() if key not in (*FREE, *THROUGH_STAGE)}
-    if not stage.frequency:
-        settings = {key: value for key, value in settings.items() if key not in OF_REPLAY}
     decides = {
         "version": VERSION,
-        "settings": {**settings, "device": torch.device(device).type},
+        "settings": {**settings_of_steps(config, stage), "device": torch.device(device).type},
         "stage": [stage.number, stage.steps, stage.frequency, data.learning],
         "lessons": [
             [to_json(lesson.task), to_json(lesson.embodiment), lesson.active.tolist(), lesson.hold, cache.spec.key]

@@ -164,18 +164,24 @@ def _frozen(source: Source, expected: Expected) -> Iterator[Finding]:
         values, moved = feature.values, _range(feature.values)
         tiny = feature.limits(1 / 4, 1e-3 * moved)
         still = np.flatnonzero(feature.known & feature.active & (moved < tiny))
-        if len(still):
-            motors = {d.kind for d in map(feature.dimensions.__getitem__, still) if d} & {"joint", "gripper"}
-            detail = "Belongs to an arm the task uses, and never moves in the whole dataset."
+        for found, does in (
+            (still[feature.targets[still]], "never moves"),
+            (still[~feature.targets[still]], "has the same value"),
+        ):
+            if not len(found):
+                continue
+            motors = {d.kind for d in map(feature.dimensions.__getitem__, found) if d} & {"joint", "gripper"}
+            detail = f"Belongs to an arm the task uses, and {does} in the whole dataset."
             advice = "This is fine if the task does not need it."
             advice += " On a real robot, check its encoder and cable." if motors else ""
-            where = f"{feature.word} {say_dimensions(feature.names, still)}"
+            where = f"{feature.word} {say_dimensions(feature.names, found)}"
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, advice)
         within = np.fmax.reduceat(values, source.starts) - np.fmin.reduceat(values, source.starts)
         asleep = np.flatnonzero((within <= tiny)[:, feature.active].all(axis=1))
         if len(asleep):
             where = f"{say_episodes(asleep)}: {feature.word}"
-            detail = "No joint of the task's arms moves."
+            joints = feature.targets[feature.active].all()
+            detail = "No joint of the task's arms moves." if joints else "No value of the task's arms changes."
             yield Finding("warning", source.dataset, "frozen-joint", where, detail, say_delete(source, asleep))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from holdfast.core.records import Mapping, Task
 from holdfast.data.lerobot.source import Source
 from holdfast.data.lesson import pair
-from holdfast.embodiments.embodiment import Dimension, Embodiment
+from holdfast.embodiments.embodiment import TARGETS, Dimension, Embodiment
 
 Severity = Literal["error", "warning"]
 
@@ -79,6 +79,11 @@ class Feature:
     def known(self) -> np.ndarray:
         """Mask of the dimensions that the embodiment describes."""
         return np.array([d is not None for d in self.dimensions])
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Mask of the dimensions that are targets, or measure one: where they do not change, nothing moves."""
+        return np.array([d is not None and d.kind in TARGETS for d in self.dimensions])
 
     @property
     def active(self) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.data.doctor.findings import Expected, Finding, say_dimensions
 from holdfast.data.lerobot.source import Source
 from holdfast.data.lesson import pair
+from holdfast.data.mapping import Mapped
 from holdfast.data.targets import SEEN, Doubt, doubtful
 
 _DECLARE = (
@@ -61,4 +62,6 @@ def unlike_their_kind(source: Source, expected: Expected) -> Iterator[Finding]:
                 detail = f"{beyond.mean():.0%} of its values are beyond {low:g} to {high:g}, the farthest being "
                 detail += f"{values[np.argmax(np.abs(values))]:.3g}; on a robot such a {dimension.kind} is cut off."
                 advice = f"Correct its lower and upper in the embodiment file, or its kind: is it a {dimension.kind}?"
+                if isinstance(source, Mapped) and name in source.summed:
+                    advice += f" They are limits of one step of the run, which here sums {source.stride} increments."
                 yield Finding("warning", source.dataset, "action-kind", name, detail, advice)

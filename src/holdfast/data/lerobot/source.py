@@ -68,6 +68,11 @@ class Source:
     episodes: dict[str, list[Any]]
 
     @property
+    def state_has_borrowed_names(self) -> bool:
+        """Whether the state was recorded without names, and has the action's because it is of its size."""
+        return self.state_names == self.action_names and max(self.state_places) < 0
+
+    @property
     def lengths(self) -> list[int]:
         """Frames of every episode."""
         return [int(n) for n in self.ends - self.starts]
@@ -242,9 +247,14 @@ def _names(root: Path, info: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str
     state, action = (read_names(root, info, key) for key in (STATE, ACTION))
     sizes = {key: info["features"][key]["shape"][0] for key in (STATE, ACTION)}
     action_names = action or tuple(f"dimension_{i}" for i in range(sizes[ACTION]))
-    invented = action_names if sizes[STATE] == sizes[ACTION] else tuple(f"state_{i}" for i in range(sizes[STATE]))
+    invented = action_names if sizes[STATE] == sizes[ACTION] else made_up_states(sizes[STATE])
     places = [state.index(name) if state and action and name in state else -1 for name in action_names]
     return state or invented, action_names, tuple(places)
+
+
+def made_up_states(size: int) -> tuple[str, ...]:
+    """Names for a state that has none, nor those of the action."""
+    return tuple(f"state_{i}" for i in range(size))
 
 
 def _resolve(dataset: str) -> Path:

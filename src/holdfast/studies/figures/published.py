@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast import catalog
+from holdfast.methods import METHODS
 from holdfast.studies.figures.labels import STREAM
 from holdfast.studies.figures.plot import ShownGroup, ShownStream
 
@@ -19,15 +20,16 @@ def published_score(stream: ShownStream, group: ShownGroup, metric: str) -> floa
         return None
     if group.setting("norm.strategy") not in (None, _STRATEGY):
         return None
-    if method != "er":
-        return next((row[metric] for row in table["rows"] if row["method"] == method), None)
-    rows = [row[metric] for row in table["rows"] if row["method"] == method and _replays(group, row["schedule"])]
+    rows = [row for row in table["rows"] if row["method"] == method]
+    if method in METHODS and METHODS[method].replays:
+        rows = [row for row in rows if _replays(group, row["schedule"])]
+    varied = table["stream"], method, group.setting(_RATIO), group.setting(_FREQUENCY)
     ablations = [
         one.bwt
         for one in catalog.paper()["ablations"]
-        if (one.stream, one.ratio, one.frequency) == (table["stream"], group.setting(_RATIO), group.setting(_FREQUENCY))
+        if metric == "bwt" and (one.stream, one.method, one.ratio, one.frequency) == varied
     ]
-    return next(iter([*rows, *(ablations if metric == "bwt" else [])]), None)
+    return next(iter([*(row[metric] for row in rows), *ablations]), None)
 
 
 def _replays(group: ShownGroup, schedule: str) -> bool:
