@@ -67,7 +67,7 @@ class FakeRobot:
     """Arms that lag behind their commands, sag a little, and note when they were told what."""
 
     embodiment = PAIR
-    resets_itself = scores_itself = False
+    resets_itself = False
     level = ""
 
     def __init__(self, rate=30, steps=10**9, sag=0.0, stays=False):

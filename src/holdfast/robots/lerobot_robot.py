@@ -28,7 +28,7 @@ _KEYS = ("left_port", "right_port", "width", "height", "cameras", "workspace")
 class LeRobotRobot:
     """A LeRobot robot whose joints have the embodiment's names."""
 
-    resets_itself = scores_itself = False
+    resets_itself = False
     over = False  # it cannot tell
     level = ""
 

@@ -19,14 +19,13 @@ class FaultError(HoldfastError):
 class Robot(Protocol):
     """A connected robot. Poses are in the embodiment's order and units; images are uint8 (height, width, 3).
 
-    `resets_itself` and `scores_itself` say what works without a person. A simulated robot does both. On a real one an
-    operator lays out the scene and starts every attempt, and people score the videos later.
+    A simulated robot resets and scores itself. With a real one an operator lays out the scene and starts every attempt,
+    and people score the videos later.
     """
 
     embodiment: Embodiment
     rate: int  # control steps a second
     resets_itself: bool  # `begin` lays the scene out and puts the arms back
-    scores_itself: bool  # `trial` returns a scored trial
     level: str  # how far objects stray from their places in a simulated scene; "" on a real robot
 
     def begin(self, seed: int) -> None:

@@ -14,7 +14,7 @@ from holdfast.core.records import Task, Trial
 class Simulated:
     """A task of an arena; its layout is drawn from the attempt's seed, and it scores itself."""
 
-    resets_itself = scores_itself = True
+    resets_itself = True
 
     def __init__(self, arena: Arena, task: Task, cameras: dict[str, tuple[int, int]], level: str | None = None) -> None:
         """Open the task.
