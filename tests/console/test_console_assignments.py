@@ -233,10 +233,11 @@ def test_an_attempt_of_a_simulator_is_never_a_trial_of_people(tmp_path, open_run
     live = assignments.next("Ada", "robot")
     made = {"source": "twin", "milestones": ["reached"], "protocol": {"horizon": 8, "ahead": 4, "limits": True}}
     add_rollout(folder, 0, "stack_bowls", 1, when=clock.now, **made)
+    add_rollout(folder, 1, "stack_bowls", 1, when=clock.now + 1000, **made)
     tell(assignments, "Ada", live, "submit")
     (own,) = trials(folder)
     assert (own.source, own.video, own.protocol) == ("operator", "", None)
-    assert assignments.next("Ada", "video") is None, "its trial is lost"
+    assert assignments.next("Ada", "video") is None, "their trials are lost"
     with Trials(folder / "trials.sqlite") as file:
         video = "rollouts/0000/video.mp4"
         twin = Trial("stack_bowls", 1, ("reached",), source="twin", seed=1, score=25.0, video=video, protocol=MADE)

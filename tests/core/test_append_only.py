@@ -155,6 +155,19 @@ def test_a_file_of_an_earlier_form_is_brought_to_the_latest(tmp_path):
         Notes(tmp_path / "old.sqlite")
 
 
+def test_another_process_may_bring_a_file_to_its_form_first(tmp_path, monkeypatch):
+    old, writing = write(tmp_path / "notes.sqlite", 1), Notes.writing
+
+    def after_another(self):
+        monkeypatch.setattr(Notes, "writing", writing)
+        Notes(tmp_path / "notes.sqlite", SECOND).close()
+        return writing(self)
+
+    monkeypatch.setattr(Notes, "writing", after_another)
+    with Notes(tmp_path / "notes.sqlite", SECOND) as notes:
+        assert notes.all() == old
+
+
 def test_a_form_that_cannot_be_made_leaves_the_file_as_it_was(tmp_path):
     old = write(tmp_path / "notes.sqlite", 1)
     with pytest.raises(HoldfastError, match="no such table: nowhere"):

@@ -159,6 +159,10 @@ TRIAL = {
     "video": "", "notes": "slow", "protocol": "horizon 8, asked 2 ahead", "policy": "x",
     "normalization": "y", "times": "{}",
 }  # fmt: skip
+ROLLOUT = {
+    "protocol": {"horizon": 8, "ahead": 4, "limits": True}, "limited": {"speed": 3}, "slow": 0, "stopped_after": 0.0,
+    "episode": None, "seed": 3, "milestones": ["lifted"],
+}  # fmt: skip
 EVENT = {
     "key": "0123456789abcdef", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,
     "value": '{"name": "lifted", "on": true, "at": 1.5}',

@@ -67,8 +67,9 @@ def test_a_server_says_its_rate_and_the_names_of_its_state():
     assert _about(greeting) == About(("a",), {}, 4)
     said = _about({**greeting, "state_names": ["b", "c"], "fps": 20})
     assert (said.state_names, said.fps) == (("b", "c"), 20.0)
-    with pytest.raises(WireError, match="does not say what it serves"):
-        _about({**greeting, "fps": "fast"})
+    for nonsense in ({"fps": "fast"}, {"fps": [30]}, {"horizon": float("inf")}, {"state_names": 3}):
+        with pytest.raises(WireError, match="does not say what it serves"):
+            _about({**greeting, **nonsense})
 
 
 @pytest.fixture

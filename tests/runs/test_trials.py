@@ -13,7 +13,7 @@ from holdfast.core.append_only import LAST_ROW
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Trial, TrialProtocol
 from holdfast.runs.sources import by_source, choose_source, matrix_of
-from holdfast.runs.trials import _FIRST, Trials
+from holdfast.runs.trials import Trials
 
 TRIAL = Trial(
     task="stack_bowls",
@@ -386,15 +386,31 @@ def test_a_protocol_has_a_column_of_its_own_whatever_the_notes_say(trials, tmp_p
     assert trials.all() == [replace(TRIAL, protocol=protocol, notes=notes)]
 
 
+# As the first version wrote it.
+FIRST_FORM = """
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,
+    run TEXT NOT NULL, task TEXT NOT NULL, stage INTEGER NOT NULL,
+    source TEXT NOT NULL, seed INTEGER, level TEXT NOT NULL, operator TEXT NOT NULL,
+    milestones TEXT NOT NULL, times TEXT NOT NULL, penalties TEXT NOT NULL, final INTEGER NOT NULL,
+    seconds REAL NOT NULL, score REAL, video TEXT NOT NULL, policy TEXT NOT NULL, normalization TEXT NOT NULL,
+    notes TEXT NOT NULL, valid INTEGER NOT NULL, "when" REAL NOT NULL,
+    supersedes INTEGER UNIQUE REFERENCES trials (id)
+);
+-- An evaluation that is started again cannot count a layout twice. Operators have no seed and repeat at will.
+CREATE UNIQUE INDEX once ON trials (task, stage, seed, source, policy) WHERE seed IS NOT NULL AND supersedes IS NULL;
+CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never changed'); END;
+CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END;
+"""
+
+
 @pytest.fixture
 def first_form(tmp_path):
-    """A file as the first form was: the hash in `policy`, the protocol in words before the notes. Takes notes."""
+    """A file with trials of these notes, before which the protocol stood in words."""
 
     def make(*notes):
         with sqlite3.connect(tmp_path / "old.sqlite") as file:
-            for statement in _FIRST:
-                file.execute(statement)
-            file.execute("PRAGMA user_version = 1")
+            file.executescript(f"{FIRST_FORM}; PRAGMA user_version = 1")
             for seed, text in enumerate(notes, 4):
                 file.execute(
                     "INSERT INTO trials (run, task, stage, source, seed, level, operator, milestones, times, "

@@ -197,7 +197,7 @@ def _about(said: dict[str, Any]) -> About:
             state_names=tuple(map(str, said.get("state_names", ()))),
             fps=float(said["fps"]) if said.get("fps") is not None else None,
         )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise WireError(f"it does not say what it serves ({error!r}); is it `holdfast serve`?") from None
 
 
