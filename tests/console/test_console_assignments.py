@@ -9,7 +9,7 @@ from scoring_runs import add_rollout, make_run, score, tell, trials
 from holdfast.console.assignments import RESERVED, RefusedError
 from holdfast.console.view import pairs, progress_view
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.runs.sources import matrix_of
 from holdfast.runs.trials import Trials
 
@@ -195,6 +195,56 @@ def test_a_rollout_scored_as_it_happened_is_not_offered_again(tmp_path, open_run
     assert json.loads((folder / "next.json").read_text()) == {"attempts": []}
     assert assignments.next("Ada", "video") is None
     assert assignments.next("Bob", "video").judged  # for a second opinion only
+
+
+MADE = TrialProtocol(8, ahead=4, limits=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "protocol"),
+    [
+        ({"protocol": {"horizon": 8, "ahead": 4, "limits": True}}, MADE),
+        ({"notes": "rolled out, horizon 8, asked 4 ahead"}, MADE),  # as rollout.json was written at first
+        ({"notes": "a note"}, None),
+        ({}, None),
+    ],
+)
+def test_people_score_an_attempt_and_its_protocol_stays(tmp_path, open_runs, clock, said, protocol):
+    folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
+    assignments = open_runs(folder, target=2)
+    live = assignments.next("Ada", "robot")
+    add_rollout(folder, 0, "stack_bowls", 1, when=clock.now, **said)
+    tell(assignments, "Ada", live, "note", "horizon 3")
+    tell(assignments, "Ada", live, "submit")
+    add_rollout(folder, 1, "stack_bowls", 1, when=clock.now + 100, **said)
+    score(assignments, "Ada", note="horizon 3")
+    assert [(trial.video[9:13], trial.protocol, trial.notes) for trial in trials(folder)] == [
+        ("0000", protocol, "horizon 3"),
+        ("0001", protocol, "horizon 3"),
+    ]
+    tell(assignments, "Ada", live, "withdraw")
+    assert [trial.protocol for trial in trials(folder)] == [protocol] * 2
+
+
+def test_an_attempt_of_a_simulator_is_never_a_trial_of_people(tmp_path, open_runs, clock):
+    """It is filmed in the same run, even while somebody watches a robot; people may rate it."""
+    folder = make_run(tmp_path / "er", tasks=("stack_bowls",))
+    assignments = open_runs(folder, target=1)
+    live = assignments.next("Ada", "robot")
+    made = {"source": "twin", "milestones": ["reached"], "protocol": {"horizon": 8, "ahead": 4, "limits": True}}
+    add_rollout(folder, 0, "stack_bowls", 1, when=clock.now, **made)
+    add_rollout(folder, 1, "stack_bowls", 1, when=clock.now + 1000, **made)
+    tell(assignments, "Ada", live, "submit")
+    (own,) = trials(folder)
+    assert (own.source, own.video, own.protocol) == ("operator", "", None)
+    assert assignments.next("Ada", "video") is None, "their trials are lost"
+    with Trials(folder / "trials.sqlite") as file:
+        video = "rollouts/0000/video.mp4"
+        twin = Trial("stack_bowls", 1, ("reached",), source="twin", seed=1, score=25.0, video=video, protocol=MADE)
+        file.add(twin)
+    rated = score(open_runs(folder), "Ada", reached=())
+    assert rated.judged.source == "twin"
+    assert [(trial.source, trial.score) for trial in trials(folder)] == [("operator", 0.0), ("twin", 25.0)]
 
 
 def test_a_rollout_written_after_its_score_is_not_a_second_trial(tmp_path, open_runs, clock):

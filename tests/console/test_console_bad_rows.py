@@ -181,6 +181,10 @@ def record(**content):
         record(when={}),
         record(policy="\ud800"),
         record(normalization="\0"),
+        record(protocol="horizon 8"),
+        record(protocol={"horizon": -1, "ahead": 0, "limits": True}),
+        record(protocol={"horizon": 8}, source=[]),
+        record(milestones=[], source="\ud800"),
     ],
 )
 def test_a_bad_rollout_is_left_out(tmp_path, open_runs, text):

@@ -10,7 +10,7 @@ from scoring_runs import make_run
 from holdfast.cli import main
 from holdfast.console.exchange import export, read
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Trial
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.runs.run import read_run
 from holdfast.runs.trials import Trials
 
@@ -54,6 +54,38 @@ def test_what_goes_out_comes_in_again_without_a_change(tmp_path):
     # Where they came from, and a second time, nothing is added.
     assert read([read_run(folder)], tmp_path / "one.csv") == (11, 0)
     assert read([read_run(other)], tmp_path / "one.csv") == (11, 0)
+
+
+def test_an_export_of_the_first_form_keeps_its_protocols(tmp_path, folder):
+    """It had no column for them: they stood before the notes."""
+    rolled = replace(ADA, notes="slow", protocol=TrialProtocol(8, ahead=4, limits=True))
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(rolled)
+    export([read_run(folder)], tmp_path / "new.csv")
+    (head, row) = csv.reader((tmp_path / "new.csv").read_text().splitlines())
+    assert (head.pop(), row.pop()) == ("protocol", "rolled out, horizon 8, asked 4 ahead")
+    row[head.index("notes")] = "rolled out, horizon 8, asked 4 ahead; slow"
+    with (tmp_path / "old.csv").open("w") as file:
+        csv.writer(file).writerows([head, row])
+    assert read([read_run(folder)], tmp_path / "old.csv") == (1, 0)
+    other = make_run(tmp_path / "other" / "er")
+    record_weights(other, 2, ADA.weights)
+    assert read([read_run(other)], tmp_path / "old.csv") == (1, 1)
+    assert stored(other) == [replace(rolled, run="er")]
+    export([read_run(other)], tmp_path / "old.csv")  # replaces it
+    assert (tmp_path / "old.csv").read_bytes() == (tmp_path / "new.csv").read_bytes()
+
+
+def test_what_a_person_writes_into_the_notes_is_no_protocol(tmp_path, folder):
+    (tmp_path / "paper.csv").write_text(
+        "task,stage,when,operator,milestones,notes\nstack_bowls,1,4,Ada,,horizon 8; slow\n"
+    )
+    read([read_run(folder)], tmp_path / "paper.csv")
+    (trial,) = stored(folder)
+    assert (trial.notes, trial.protocol) == ("horizon 8; slow", None)
+    (tmp_path / "paper.csv").write_text("task,stage,when,operator,milestones,protocol\nstack_bowls,1,5,Ada,,8 steps\n")
+    with pytest.raises(HoldfastError, match=r"line 2: .*its protocol must be like 'horizon 8' .*got '8 steps'"):
+        read([read_run(folder)], tmp_path / "paper.csv")
 
 
 def test_a_list_from_paper_is_scored_by_the_rubric(tmp_path, folder, capsys):

@@ -8,15 +8,16 @@ import pytest
 from holdfast.core.append_only import AppendOnlyFile
 from holdfast.core.errors import HoldfastError
 
-SCHEMA = """
-CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT NOT NULL);
-CREATE TRIGGER no_delete BEFORE DELETE ON notes BEGIN SELECT RAISE(ABORT, 'notes are never deleted'); END;
-"""
+FIRST = (
+    "CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT NOT NULL)",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON notes BEGIN SELECT RAISE(ABORT, 'notes are never deleted'); END",
+)
+SECOND = ("ALTER TABLE notes ADD COLUMN author TEXT", "CREATE TABLE places (name TEXT)")
 
 
 class Notes(AppendOnlyFile):
-    def __init__(self, path):
-        super().__init__(path, SCHEMA, 1)
+    def __init__(self, path, *later):
+        super().__init__(path, FIRST, *later)
 
     def add(self, *notes):
         with self.explained(), self.writing():
@@ -136,3 +137,50 @@ def test_a_file_deleted_while_it_is_open_takes_no_rows(tmp_path, replaced):
         (tmp_path / "away.sqlite").rename(path)
         notes.add("three")
         assert notes.all() == ["one", "three"]
+
+
+def test_a_file_of_an_earlier_form_is_brought_to_the_latest(tmp_path):
+    old = write(tmp_path / "old.sqlite", 3)
+    Notes(tmp_path / "new.sqlite", SECOND).close()
+    for _ in range(2):
+        with Notes(tmp_path / "old.sqlite", SECOND) as notes:
+            assert notes.all() == old
+            assert notes.file.execute("SELECT author FROM notes").fetchall()[0]["author"] is None
+    tables = []
+    for name in ("old", "new"):
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as file:
+            tables.append(file.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall())
+    assert tables[0] == tables[1]
+    with pytest.raises(HoldfastError, match=r"newer Holdfast \(form 2; this one reads 1\)"):
+        Notes(tmp_path / "old.sqlite")
+
+
+def test_another_process_may_bring_a_file_to_its_form_first(tmp_path, monkeypatch):
+    old, writing = write(tmp_path / "notes.sqlite", 1), Notes.writing
+
+    def after_another(self):
+        monkeypatch.setattr(Notes, "writing", writing)
+        Notes(tmp_path / "notes.sqlite", SECOND).close()
+        return writing(self)
+
+    monkeypatch.setattr(Notes, "writing", after_another)
+    with Notes(tmp_path / "notes.sqlite", SECOND) as notes:
+        assert notes.all() == old
+
+
+def test_a_form_that_cannot_be_made_leaves_the_file_as_it_was(tmp_path):
+    old = write(tmp_path / "notes.sqlite", 1)
+    with pytest.raises(HoldfastError, match="no such table: nowhere"):
+        Notes(tmp_path / "notes.sqlite", (*SECOND, "INSERT INTO nowhere VALUES (1)"))
+    with Notes(tmp_path / "notes.sqlite") as notes:
+        assert notes.all() == old
+
+
+def test_an_earlier_form_with_another_schema_is_refused_before_it_is_changed(tmp_path):
+    write(tmp_path / "notes.sqlite", 1)
+    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as file:
+        file.executescript(HOSTILE["trigger"])
+    with pytest.raises(HoldfastError, match="its trigger 'z' was added"):
+        Notes(tmp_path / "notes.sqlite", SECOND)
+    with closing(sqlite3.connect(tmp_path / "notes.sqlite")) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)

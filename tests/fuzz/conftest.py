@@ -21,10 +21,12 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="session")
 def filmed(tmp_path_factory):
     """A run with a filmed attempt that waits for its score."""
-    from console.scoring_runs import make_run
-    from fuzz.samples import NAMES
+    from console.scoring_runs import add_rollout, make_run
+    from fuzz.samples import NAMES, ROLLOUT
 
-    return make_run(tmp_path_factory.mktemp("filmed") / "run", rollouts=1, tasks=NAMES)
+    run = make_run(tmp_path_factory.mktemp("filmed") / "run", tasks=NAMES)
+    add_rollout(run, 0, NAMES[0], 1, **ROLLOUT)
+    return run
 
 
 @pytest.fixture(scope="session")

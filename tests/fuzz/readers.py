@@ -93,11 +93,11 @@ def ending_with(message: str) -> Iterator[None]:
 
 
 def arms(file: Path) -> None:
-    from holdfast.robots.lerobot_robot import read_pair
+    from holdfast.robots.lerobot_robot import PiperRobot
 
     no_arms = patch("holdfast.robots.piper.PiperPair", side_effect=ImportError("no arms in a test"))
     with no_arms, ending_with("no arms in a test"):
-        read_pair(file)
+        PiperRobot(file)
 
 
 # --- run folders

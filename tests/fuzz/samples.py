@@ -156,7 +156,12 @@ EVAL_INFO = json.dumps({
 TRIAL = {
     "run": "run", "task": "stack_bowls", "stage": 1, "milestones": "[]", "penalties": "{}", "source": "twin", "seed": 3,
     "level": "standard", "seconds": 12.0, "score": 0.0, "valid": 1, "final": 1, "operator": "", "when": 1.7e9,
-    "video": "", "notes": "horizon 8, asked 2 ahead", "policy": "x", "normalization": "y", "times": "{}",
+    "video": "", "notes": "slow", "protocol": "horizon 8, asked 2 ahead", "policy": "x",
+    "normalization": "y", "times": "{}",
+}  # fmt: skip
+ROLLOUT = {
+    "protocol": {"horizon": 8, "ahead": 4, "limits": True}, "limited": {"speed": 3}, "slow": 0, "stopped_after": 0.0,
+    "episode": None, "seed": 3, "milestones": ["lifted"],
 }  # fmt: skip
 EVENT = {
     "key": "0123456789abcdef", "ticket": "t", "operator": "ann", "kind": "milestone", "when": 1.7e9,

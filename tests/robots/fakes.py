@@ -10,6 +10,7 @@ from holdfast.core.observation import Observation
 from holdfast.core.records import Task
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.robots.client import About
+from holdfast.robots.robot import Robot
 from holdfast.twin.world import _home
 
 PAIR = EMBODIMENTS["piper_x_pair"]
@@ -63,12 +64,10 @@ class _Later(Future):
         return super().result(timeout)
 
 
-class FakeRobot:
+class FakeRobot(Robot):
     """Arms that lag behind their commands, sag a little, and note when they were told what."""
 
     embodiment = PAIR
-    resets_itself = scores_itself = False
-    level = ""
 
     def __init__(self, rate=30, steps=10**9, sag=0.0, stays=False):
         self.rate, self._steps, self._sag, self._stays = rate, steps, sag, stays
@@ -103,9 +102,6 @@ class FakeRobot:
     @property
     def poses(self):
         return np.array([pose for _, pose in self.sent])
-
-    def trial(self, stage):
-        return None
 
     def close(self):
         pass

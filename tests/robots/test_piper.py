@@ -16,13 +16,20 @@ from holdfast.robots.arm import PiperArm
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import NoKeys
 from holdfast.robots.leaders import PiperLeaders
-from holdfast.robots.lerobot_robot import LeRobotRobot, read_pair
+from holdfast.robots.lerobot_robot import LeRobotRobot, PiperRobot
 from holdfast.robots.limits import Limits, Workspace
 from holdfast.robots.loop import Conduct, ControlLoop
 from holdfast.robots.piper import PiperPair
 from holdfast.robots.robot import FaultError
 
 PAIR = EMBODIMENTS["piper_x_pair"]
+
+
+class Wrapped(LeRobotRobot):
+    embodiment = PAIR
+    rate = 30
+
+
 LEFT = [d for d in PAIR.dimensions if d.arm == "left"]
 DEGREE = math.pi / 180
 
@@ -174,7 +181,7 @@ def test_a_port_that_is_not_up_tells_the_command_that_mends_it():
 
 def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
     pair.disconnect()
-    robot = LeRobotRobot(pair, PAIR)
+    robot = Wrapped(pair)
     limits = Limits(PAIR, Workspace())
     command = limits.start(robot.observe().state)
     wanted = command.pose + np.array([0.2] + [0.0] * 13)
@@ -196,7 +203,7 @@ def test_wrapped_it_is_a_robot_for_the_loop(pair, arms):
 
 def test_an_attempt_moves_the_arms_and_ends_with_their_fault(pair, arms, tmp_path):
     pair.disconnect()
-    robot, steps = LeRobotRobot(pair, PAIR), []
+    robot, steps = Wrapped(pair), []
 
     def forward(question):
         if question.number == 2:
@@ -228,6 +235,6 @@ def test_a_file_that_describes_the_pair_is_checked(tmp_path):
     ):
         file.write_text(text)
         with pytest.raises(HoldfastError, match=said):
-            read_pair(file)
+            PiperRobot(file)
     with pytest.raises(HoldfastError, match="cannot be read"):
-        read_pair(tmp_path / "missing.toml")
+        PiperRobot(tmp_path / "missing.toml")

@@ -3,6 +3,8 @@
 import json
 import shutil
 import time
+from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -83,6 +85,26 @@ def test_the_twin_scores_itself_and_leaves_video_and_record(twin, run):
         assert sum(1 for _ in film.decode(video=0)) >= 10
 
 
+def test_trials_that_people_have_scored_are_made_alike_too(run):
+    book = Book(run, 1, "weights")
+    made = Trial("reach", 1, (), source="operator", operator="Ada", weights="weights", score=0.0)
+    with Trials(run / "trials.sqlite") as file:
+        file.add(made)  # people may score what other programs did
+        file.add(replace(made, operator="Bob", protocol=TrialProtocol(12, limits=True)))
+        file.add(replace(made, source="twin", operator="", seed=1, protocol=TrialProtocol(9)))  # of another source
+    with pytest.raises(HoldfastError, match=r"made otherwise \(rolled out, horizon 12, asked 0 ahead; now"):
+        list(session(FakeRobot(), FakeAnswerer(), book, ONE, FakeKeys({1: "q"})).run(1))
+    assert list(session(FakeRobot(), FakeAnswerer(), book, ONE, FakeKeys({1: "q"}), horizon=12, ahead=0).run(1)) == []
+
+
+def test_a_kill_before_the_record_leaves_the_simulators_trial(twin, run, monkeypatch):
+    """A record without it would be offered to people as an attempt that nobody has judged."""
+    monkeypatch.setattr("holdfast.robots.session.write_rollout", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        list(session(twin, FakeAnswerer(), Book(run, 1, "weights"), seconds=0.2).run(1))
+    assert [trial.source for trial in trials(run)] == ["twin"]
+
+
 def test_an_unanswered_attempt_in_the_twin_is_not_valid_and_not_scored_and_its_layout_stays_free(twin, run):
     delays = iter([0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     book = Book(run, 1, "weights")
@@ -145,7 +167,7 @@ def test_attempts_in_the_twin_are_a_function_of_their_seed(twin, run):
 def test_trials_of_one_cell_are_made_alike(twin, run):
     book = Book(run, 1, "weights")
     list(session(twin, FakeAnswerer(), book, seconds=0.2).run(1))
-    with pytest.raises(HoldfastError, match="horizon 8, asked 4 ahead; now standard, rolled out, horizon 12"):
+    with pytest.raises(HoldfastError, match="horizon 8, asked 4 ahead; now standard rolled out, horizon 12"):
         list(session(twin, FakeAnswerer(), book, horizon=12, ahead=0).run(1))
 
 
@@ -189,7 +211,12 @@ def test_a_real_robots_attempts_start_by_key_wait_for_a_judge_and_go_back_to_the
     assert trials(run) == [], "people score them later"
     contents = [json.loads((run / f"rollouts/000{i}/rollout.json").read_text()) for i in (1, 2)]
     assert [content["valid"] for content in contents] == [True, True]
-    assert "milestones" not in contents[0]
+    assert [content["milestones"] for content in contents] == [None, None]
+    assert contents[0]["protocol"] == {"horizon": 8, "ahead": 4, "limits": True}
+    with pytest.raises(HoldfastError, match=r"horizon 8, asked 4 ahead; now rolled out, horizon 12"):
+        list(session(FakeRobot(), FakeAnswerer(), book, ONE, FakeKeys({1: "q"}), horizon=12, ahead=0).run(1))
+    other = replace(book, weights="others")
+    assert list(session(FakeRobot(), FakeAnswerer(), other, ONE, FakeKeys({1: "q"}), horizon=12, ahead=0).run(1)) == []
 
 
 def test_a_server_that_comes_back_with_another_policy_ends_the_session(run):

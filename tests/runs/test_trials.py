@@ -131,6 +131,8 @@ def test_an_operators_trial_that_is_sent_twice_is_written_once(trials):
         {"penalties": {"\udc00": 1}},
         {"times": {"grasped": float("inf")}},
         {"final": 1},
+        {"protocol": TrialProtocol(-1)},
+        {"protocol": TrialProtocol(10**9)},
         {"video": b"videos/a.mp4"},
     ],
 )
@@ -202,6 +204,11 @@ def test_a_row_that_is_set_aside_is_not_taken_for_the_same_trial(trials):
         "notes = CAST(x'ff' AS TEXT)",
         "notes = x'00'",
         "notes = 'horizon ' || printf('%05000d', 1) || x'00'",
+        "protocol = 'horizon eight'",
+        "protocol = 'horizon 8; slow'",
+        "protocol = 'horizon ' || printf('%05000d', 1)",
+        "protocol = x'00'",
+        "protocol = 8",
         "milestones = '[\"\\ud800\"]'",
         "milestones = '{}'",
         "milestones = 'reached'",
@@ -256,12 +263,6 @@ def test_rows_count_up_whatever_number_another_program_gave_to_one(trials):
     trials.file.execute(f"INSERT INTO trials SELECT {values} FROM trials WHERE id = 1")
     with pytest.raises(HoldfastError, match=f"row {LAST_ROW - 1} of trials leaves no numbers for others"):
         trials.add(replace(TRIAL, seed=7))
-
-
-def test_an_endless_number_in_the_notes_is_no_protocol(trials):
-    notes = "horizon 1" + "0" * 5000
-    trials.add(replace(TRIAL, protocol=None, notes=notes))
-    assert trials.all()[0].notes == notes
 
 
 @pytest.mark.parametrize("statement", ["UPDATE trials SET score = 100", "DELETE FROM trials"])
@@ -368,21 +369,77 @@ def test_killed_in_the_middle_of_writes_nothing_is_lost_or_doubled(tmp_path):
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "text"),
-    [
-        (TrialProtocol(8), "horizon 8"),
-        (TrialProtocol(8, ahead=4, limits=True), "rolled out, horizon 8, asked 4 ahead"),
-        (TrialProtocol(16, limits=True), "rolled out, horizon 16, asked 0 ahead"),
-        (TrialProtocol(16, ahead=2), "horizon 16, asked 2 ahead"),
-    ],
-)
-@pytest.mark.parametrize("notes", ["", "a cable; came loose\nhorizon 3"])
-def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, protocol, text, notes):
+PROTOCOLS = [
+    (TrialProtocol(8), "horizon 8"),
+    (TrialProtocol(8, ahead=4, limits=True), "rolled out, horizon 8, asked 4 ahead"),
+    (TrialProtocol(16, limits=True), "rolled out, horizon 16, asked 0 ahead"),
+    (TrialProtocol(16, ahead=2), "horizon 16, asked 2 ahead"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "text"), [*PROTOCOLS, (None, "")])
+@pytest.mark.parametrize("notes", ["", "horizon 3", "horizon 3; a cable\ncame loose"])
+def test_a_protocol_has_a_column_of_its_own_whatever_the_notes_say(trials, tmp_path, protocol, text, notes):
     trials.add(replace(TRIAL, protocol=protocol, notes=notes))
-    stored = sqlite3.connect(tmp_path / "trials.sqlite").execute("SELECT notes, policy FROM trials").fetchone()
-    assert stored == (f"{text}; {notes}" if notes else text, "abc")
+    stored = sqlite3.connect(tmp_path / "trials.sqlite").execute("SELECT protocol, notes, policy FROM trials")
+    assert stored.fetchone() == (text, notes, "abc")
     assert trials.all() == [replace(TRIAL, protocol=protocol, notes=notes)]
+
+
+# As the first version wrote it.
+FIRST_FORM = """
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,
+    run TEXT NOT NULL, task TEXT NOT NULL, stage INTEGER NOT NULL,
+    source TEXT NOT NULL, seed INTEGER, level TEXT NOT NULL, operator TEXT NOT NULL,
+    milestones TEXT NOT NULL, times TEXT NOT NULL, penalties TEXT NOT NULL, final INTEGER NOT NULL,
+    seconds REAL NOT NULL, score REAL, video TEXT NOT NULL, policy TEXT NOT NULL, normalization TEXT NOT NULL,
+    notes TEXT NOT NULL, valid INTEGER NOT NULL, "when" REAL NOT NULL,
+    supersedes INTEGER UNIQUE REFERENCES trials (id)
+);
+-- An evaluation that is started again cannot count a layout twice. Operators have no seed and repeat at will.
+CREATE UNIQUE INDEX once ON trials (task, stage, seed, source, policy) WHERE seed IS NOT NULL AND supersedes IS NULL;
+CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never changed'); END;
+CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END;
+"""
+
+
+@pytest.fixture
+def first_form(tmp_path):
+    """A file with trials of these notes, before which the protocol stood in words."""
+
+    def make(*notes):
+        with sqlite3.connect(tmp_path / "old.sqlite") as file:
+            file.executescript(f"{FIRST_FORM}; PRAGMA user_version = 1")
+            for seed, text in enumerate(notes, 4):
+                file.execute(
+                    "INSERT INTO trials (run, task, stage, source, seed, level, operator, milestones, times, "
+                    'penalties, final, seconds, score, video, policy, normalization, notes, valid, "when") VALUES '
+                    "('er', 'stack_bowls', 2, 'twin', ?, 'wide', '', '[]', '{}', '{}', 1, 1.0, 25.0, '', 'abc', "
+                    "'def', ?, 1, 1.5e9)",
+                    (seed, text),
+                )
+        return tmp_path / "old.sqlite"
+
+    return make
+
+
+@pytest.mark.parametrize(("protocol", "text"), PROTOCOLS)
+@pytest.mark.parametrize("notes", ["", "a cable; came loose\nhorizon 3"])
+def test_a_file_of_the_first_form_gets_the_column_and_keeps_its_rows(first_form, protocol, text, notes):
+    path = first_form(f"{text}; {notes}" if notes else text)
+    with sqlite3.connect(path) as file:
+        before = file.execute("SELECT * FROM trials").fetchall()
+    for _ in range(2):  # opened again it stays as it is
+        with Trials(path) as again:
+            (found,) = again.all()
+            assert (found.weights, found.protocol, found.notes) == ("abc", protocol, notes)
+            assert again.add(TRIAL) == 1, "the same layout with the same weights is there already"
+    with sqlite3.connect(path) as file:
+        assert file.execute("SELECT * FROM trials").fetchall() == [(*row, None) for row in before]
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+            file.execute("UPDATE trials SET protocol = 'horizon 1'")
 
 
 @pytest.mark.parametrize(
@@ -390,26 +447,26 @@ def test_a_protocol_is_written_as_it_always_was_and_read_back(trials, tmp_path, 
     [
         "", "horizons 8", "asked 4 ahead", "a horizon 8", "horizon eight", "horizon 8 or so", "horizon 8; ",
         "rolled out, horizon 007; x", "horizon 08", "horizon 8, asked 0 ahead", "rolled out, horizon 8",
+        "horizon 1" + "0" * 5000,
     ],
 )  # fmt: skip
-def test_notes_of_people_are_no_protocol(trials, notes):
-    trials.add(replace(TRIAL, protocol=None, notes=notes))
-    assert trials.all() == [replace(TRIAL, protocol=None, notes=notes)]
+def test_notes_of_people_in_the_first_form_are_no_protocol(first_form, notes):
+    with Trials(first_form(notes)) as trials:
+        (found,) = trials.all()
+        assert (found.protocol, found.notes) == (None, notes)
 
 
-def test_a_file_of_version_1_opens_and_its_trials_compare(tmp_path):
-    """Made as the first version did: the hash in `policy`, the protocol in words in `notes`."""
-    with Trials(tmp_path / "old.sqlite") as file:
-        file.file.execute(
-            "INSERT INTO trials (run, task, stage, source, seed, level, operator, milestones, times, penalties, final, "
-            'seconds, score, video, policy, normalization, notes, valid, "when") VALUES '
-            "('er', 'stack_bowls', 2, 'twin', 4, 'wide', '', '[]', '{}', '{}', 1, 1.0, 25.0, '', 'abc', 'def', "
-            "'rolled out, horizon 8, asked 4 ahead', 1, 1.5e9)"
-        )
-    with Trials(tmp_path / "old.sqlite") as again:
-        (found,) = again.all()
-        assert (found.weights, found.protocol, found.notes) == ("abc", TrialProtocol(8, ahead=4, limits=True), "")
-        assert again.add(TRIAL) == 1, "the same layout with the same weights is there already"
+def test_a_program_of_the_first_form_that_still_writes_is_understood(first_form):
+    """It has opened the file before a newer one did."""
+    path = first_form("horizon 8")
+    with sqlite3.connect(path) as old, Trials(path) as trials:
+        columns = ", ".join(f'"{row[1]}"' for row in old.execute("PRAGMA table_info(trials)") if row[1] != "protocol")
+        values = columns.replace('"id"', "2").replace('"seed"', "9").replace('"notes"', "'horizon 16; slow'")
+        old.execute(f"INSERT INTO trials ({columns}) SELECT {values} FROM trials")
+        old.commit()
+        assert [(t.seed, t.protocol, t.notes) for t in trials.all()] == [
+            (4, TrialProtocol(8), ""), (9, TrialProtocol(16), "slow")
+        ]  # fmt: skip
 
 
 def test_trials_without_a_source_are_of_an_unknown_one():

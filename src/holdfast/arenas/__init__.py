@@ -62,17 +62,29 @@ def path_of(arena: str | type[Arena]) -> str:
     return {known: name for name, known in ARENAS.items()}.get(path, path)
 
 
-def _make(path: str) -> Arena:
+def import_class(path: str, what: str) -> type:
+    """The class at `package.module:Class`; `what` says in errors what it should be."""
     module, _, kind = path.partition(":")
     try:
         content = import_module(module)
     except (Exception, SystemExit) as error:  # it is a stranger's code
         reason = f"{type(error).__name__}: {error}"
-        raise HoldfastError(f"Arena {path} cannot be imported ({reason}). Is its folder on PYTHONPATH?") from None
+        raise HoldfastError(
+            f"{what.capitalize()} {path} cannot be imported ({reason}). Is its folder on PYTHONPATH?"
+        ) from None
     found = getattr(content, kind, None)
     if found is None:
-        raise HoldfastError(f"Arena {path} cannot be found: module {module} has no {kind or 'empty name'}.")
-    if not (isinstance(found, type) and issubclass(found, Arena)):
+        raise HoldfastError(
+            f"{what.capitalize()} {path} cannot be found: module {module} has no {kind or 'empty name'}."
+        )
+    if not isinstance(found, type):
+        raise HoldfastError(f"{path} is not a class of {what}s, got {type(found).__name__}.")
+    return found
+
+
+def _make(path: str) -> Arena:
+    found = import_class(path, "arena")
+    if not issubclass(found, Arena):
         raise HoldfastError(f"{path} is not an arena: derive the class from holdfast.arenas.arena.Arena.")
     try:
         arena = found()

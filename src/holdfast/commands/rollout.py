@@ -11,41 +11,39 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from holdfast import arenas, catalog
+from holdfast import catalog, robots
 from holdfast.commands.parser import Parser
 from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_path
 from holdfast.core.outside import read_text
 from holdfast.core.progress import working
-from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.saved_folder import policy_folder
 
 if TYPE_CHECKING:
-    from holdfast.arenas.arena import Arena
     from holdfast.core.records import Task
+    from holdfast.robots import NamedRobot
     from holdfast.robots.async_client import AsyncClient
     from holdfast.robots.client import About, Answerer
     from holdfast.robots.loop import Conduct
-    from holdfast.robots.robot import Robot
     from holdfast.robots.session import Book, Session
     from holdfast.runs.run import FinishedStage, Run
 
-ROBOTS = (*arenas.ARENAS, "piper")
 _AHEAD = 4  # steps: 133 ms at 30 Hz
 _DEADLINE, _FAST_DEADLINE = 0.5, 60.0
 _SECONDS = 60.0
 _HELP = """\
-Run a policy on a robot: the simulated cell (--robot twin) or a pair of PiPER-X arms (--robot piper), with the same
-code. The policy runs on a server (--server, see `holdfast serve`) or in this process: --policy FOLDER, or the stage of
-a run (--run RUN --stage K).
+Run a policy on a robot, with the same code: the simulated cell (--robot twin), any other arena that has an embodiment,
+a pair of PiPER-X arms (--robot piper), or a class of your own. The policy must have been trained for the robot's
+dimensions, in their order, and at its rate. It runs on a server (--server, see `holdfast serve`) or in this process:
+--policy FOLDER, or the stage of a run (--run RUN --stage K).
 
 Every command is limited in joint range, speed, acceleration and workspace. Arms that the task does not use stay where
 they are. The next chunk is requested --ahead steps before --horizon steps of the current one are done, so an answer
 that takes less than that costs no time. An answer later than --deadline, or a lost server, stops the arms: the trial is
 not valid and not scored, and the next one reconnects.
 
-On real arms Space starts and ends an attempt, q or Escape stops everything at once; in the twin attempts start by
+On real arms Space starts and ends an attempt, q or Escape stops everything at once; simulated attempts start by
 themselves. With --run each attempt leaves a video in RUN/rollouts, to be scored with `holdfast score RUN`; the twin
 writes its own scores to RUN/trials.sqlite, where all trials of a cell must have the same settings. --record keeps
 observations and commands as a LeRobot dataset.
@@ -65,45 +63,41 @@ examples:
 def main(argv: list[str]) -> int:
     """Run `holdfast rollout`."""
     args = _parser().parse_args(argv)
-    _check(args)
+    robot = robots.find(args.robot)
+    _check(args, robot)
     args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
     from holdfast.commands.attempt_text import attempt_text
     from holdfast.robots.async_client import AsyncClient
 
     console = Console(highlight=False)
     run, stage = _stage(args)
-    task = _task(args, run)
+    task = _task(args, robot, run)
     with ExitStack() as stack:
         with working(f"waiting for {args.server}" if args.server else "loading the policy", console):
-            client = AsyncClient(_answerer(args, stage), args.deadline)
+            client = AsyncClient(_answerer(args, robot, stage), args.deadline)
             stack.callback(client.close)
             about = client.connect()
-        _check_about(args, about, task, stage)
-        conduct = _conduct(args, about, task)
+        _check_about(args, about, robot, task, run, stage)
+        conduct = _conduct(args, about, robot, task)
         if args.dry_run:
             console.print(_plan(args, about, conduct), soft_wrap=True)
             return 0
-        session = _session(args, stack, about, client, conduct, _book(args, run, stage, about, task), console)
+        session = _session(args, stack, robot, about, client, conduct, _book(args, run, stage, about, task), console)
         done = 0
         for done, report in enumerate(session.run(args.trials), 1):
             console.print(attempt_text(done, args.trials, report), soft_wrap=True)
     return 0 if done == args.trials else 1
 
 
-def _check(args: argparse.Namespace) -> None:
-    if args.robot not in ROBOTS and ":" not in args.robot:
-        raise unknown("robot", args.robot, ROBOTS)
+def _check(args: argparse.Namespace, robot: NamedRobot) -> None:
     if args.server and args.policy:
         raise HoldfastError("Give --server or --policy, not both.")
     if not (args.server or args.policy or args.run):
         raise HoldfastError("Say which policy: --server URL, --policy FOLDER, or --run RUN with --stage K.")
     if args.policy and args.run:
         raise HoldfastError("Give --policy, which belongs to no run, or --run RUN --stage K, not both.")
-    if (args.robot == "piper") != (args.config is not None):
-        raise HoldfastError("--robot piper needs --config FILE.toml, and only that; see docs/robots.md.")
-    if args.robot == "piper" and args.fast:
-        raise HoldfastError("--fast is for simulated robots: a real one runs in real time.")
-    if args.robot == "piper" and not args.dry_run and not sys.stdin.isatty():
+    robot.check_settings(args.config, args.fast)
+    if robot.needs_operator and not args.dry_run and not sys.stdin.isatty():
         raise HoldfastError("Real arms need an operator at a terminal, who can stop them by key.")
     check_device(args.device)
     if args.policy:
@@ -129,20 +123,8 @@ def _stage(args: argparse.Namespace) -> tuple[Run | None, FinishedStage | None]:
     return run, found[number]
 
 
-def _arena(args: argparse.Namespace) -> Arena | None:
-    """The arena of a simulated robot; None for a real one."""
-    return None if args.robot == "piper" else arenas.load(args.robot)
-
-
-def _names(args: argparse.Namespace) -> tuple[str, ...]:
-    """Names of the robot's dimensions."""
-    arena = _arena(args)
-    return arena.action if arena else EMBODIMENTS["piper_x_pair"].names
-
-
-def _task(args: argparse.Namespace, run: Run | None) -> Task:
-    arena = _arena(args)
-    own = arena.task(args.task) if arena else None
+def _task(args: argparse.Namespace, robot: NamedRobot, run: Run | None) -> Task:
+    own = robot.arena.task(args.task) if robot.arena else None
     if run is None:
         return own or catalog.task(args.task)
     known = {task.name: task for task in run.tasks}
@@ -151,7 +133,7 @@ def _task(args: argparse.Namespace, run: Run | None) -> Task:
     return known[args.task]
 
 
-def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer:
+def _answerer(args: argparse.Namespace, robot: NamedRobot, stage: FinishedStage | None) -> Answerer:
     from holdfast.robots.client import InProcess, PolicyClient
 
     if args.server:
@@ -159,18 +141,30 @@ def _answerer(args: argparse.Namespace, stage: FinishedStage | None) -> Answerer
     from holdfast.policies.device import choose_device
 
     folder = stage.checkpoint.folder if stage else args.policy
-    return InProcess(folder, _names(args), choose_device(args.device))
+    return InProcess(folder, robot.embodiment.names, choose_device(args.device))
 
 
 def _token(file: Path | None) -> str:
     return read_text(file).strip() if file else ""
 
 
-def _check_about(args: argparse.Namespace, about: About, task: Task, stage: FinishedStage | None) -> None:
-    """Check that what a server reports fits the robot, the task and the run."""
-    names = _names(args)
-    if about.names != names:
-        raise HoldfastError(f"The policy is for dimensions {list(about.names)}, the robot has {list(names)}.")
+def _check_about(
+    args: argparse.Namespace,
+    about: About,
+    robot: NamedRobot,
+    task: Task,
+    run: Run | None,
+    stage: FinishedStage | None,
+) -> None:
+    """Check that the policy fits the robot, the task and the run."""
+    from holdfast.robots.fit import check_fits
+    from holdfast.runs.embodiment import find_embodiment
+
+    if run and stage:
+        trained_for = find_embodiment(run.paths.embodiment, lambda: None)
+        check_fits(about, robot, trained_for, stage.checkpoint.schema["names"])
+    else:
+        check_fits(about, robot)
     if about.tasks and task.name not in about.tasks:
         raise unknown(f"task of the policy at {args.server}", task.name, about.tasks)
     if stage and about.weights and about.weights != stage.checkpoint.weights_hash:
@@ -180,13 +174,12 @@ def _check_about(args: argparse.Namespace, about: About, task: Task, stage: Fini
         )
 
 
-def _conduct(args: argparse.Namespace, about: About, task: Task) -> Conduct:
+def _conduct(args: argparse.Namespace, about: About, robot: NamedRobot, task: Task) -> Conduct:
     from holdfast.policies.action_queue import check_horizon
     from holdfast.robots.loop import Conduct
 
     ahead = args.ahead if args.ahead is not None else 0 if args.fast else min(_AHEAD, about.answer_steps - 1)
-    arena = _arena(args)
-    given = arena.max_steps(task.name) / arena.rate if arena else _SECONDS
+    given = robot.arena.max_steps(task.name) / robot.rate if robot.arena else _SECONDS
     return Conduct(
         task,
         check_horizon(args.horizon, ahead, about.answer_steps),
@@ -211,6 +204,7 @@ def _book(args: argparse.Namespace, run: Run | None, stage: FinishedStage | None
 def _session(
     args: argparse.Namespace,
     stack: ExitStack,
+    robot: NamedRobot,
     about: About,
     client: AsyncClient,
     conduct: Conduct,
@@ -218,26 +212,16 @@ def _session(
     console: Console,
 ) -> Session:
     from holdfast.robots.keys import NoKeys, Terminal
-    from holdfast.robots.limits import Limits, Workspace
+    from holdfast.robots.limits import Limits
     from holdfast.robots.session import Session
 
-    robot: Robot
-    arena = _arena(args)
-    if arena:
-        from holdfast.robots.simulated import Simulated
-
-        robot = Simulated(arena, conduct.task, about.cameras, args.level)
-        space = Workspace() if arena.embodiment == EMBODIMENTS["piper_x_pair"] else None
-    else:
-        from holdfast.robots.lerobot_robot import read_pair
-
-        robot, space = read_pair(args.config)
-    stack.callback(robot.close)
+    connected = robot.connect(args.config, conduct.task, about.cameras, args.level)
+    stack.callback(connected.close)
+    limits = Limits(connected.embodiment, connected.workspace)
     if book.dataset:
         stack.enter_context(book.dataset)
     keys = stack.enter_context(Terminal()) if sys.stdin.isatty() else NoKeys()
-    limits = Limits(robot.embodiment, space)
-    return Session(robot, client, limits, conduct, keys, book, console.print)
+    return Session(connected, client, limits, conduct, keys, book, console.print)
 
 
 def _plan(args: argparse.Namespace, about: About, conduct: Conduct) -> str:
@@ -267,8 +251,13 @@ def _parser() -> Parser:
         epilog=_EXAMPLES,
     )
     add = parser.add_argument
-    add("--robot", default="twin", help="twin, another arena as package.module:Class, or piper (twin)")
-    add("--config", type=Path, metavar="FILE", help="ports and cameras of the PiPER-X pair, a TOML file")
+    add("--robot", default="twin", help="twin, piper, any arena, or package.module:Class of your own (twin)")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file that describes the robot; of piper its ports and cameras, as TOML",
+    )
     add("--task", required=True, help="name of the task to attempt")
     add("--server", metavar="URL", help="policy server, like ws://127.0.0.1:8000")
     add("--token-file", "--token_file", type=Path, metavar="FILE", help="file with the server's token")

@@ -280,6 +280,7 @@ def _trial(run: RunScores, attempt: Attempt, sheet: Sheet) -> Trial:
         weights=(rollout.weights if rollout else "") or attempt.weights,
         normalization=(rollout.normalization if rollout else "") or attempt.normalization,
         valid=not reason,
+        protocol=rollout.protocol if rollout else attempt.protocol,
     )
 
 

@@ -10,17 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from holdfast.arenas.board import PANEL
 from holdfast.console.tickets import TicketKey
 from holdfast.core.errors import HoldfastError
-from holdfast.core.json_records import read_content
-from holdfast.core.records import Task, Trial
+from holdfast.core.records import OPERATOR, Task, Trial, TrialProtocol
 from holdfast.runs.paths import RolloutPaths, is_evaluation_video
+from holdfast.runs.rollouts import read_rollout
 from holdfast.runs.run import FinishedStage, Run
-from holdfast.runs.trials import trial_from_row
 
-PANEL = 320  # pixels at the right of a video of `holdfast evaluate` that show the rubric
 WAYS = ("robot", "video")
-_RECORDED = ("task", "stage", "seconds", "when", "policy", "normalization")  # what is read of a rollout.json
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class Attempt:
     seconds: float = 0.0
     weights: str = ""
     normalization: str = ""
+    protocol: TrialProtocol | None = None
     judged: Trial | None = None
 
 
@@ -89,7 +88,9 @@ class RunAttempts:
         """Attempts with a video: rollouts, and trials of the twin that were filmed."""
         judged = {trial.video: trial for trial in trials if trial.video and trial.valid}
         for rollout in rollouts:
-            yield self._attempt(rollout, judged.pop(rollout.video, None))
+            first = judged.pop(rollout.video, None)
+            if first or rollout.source == OPERATOR:  # a verdict on what a simulator did is never a trial of people
+                yield self._attempt(rollout, first)
         rated = {task.name for task in self.run.tasks if task.milestones}
         for trial in judged.values():
             if trial.task in rated and self.run.paths.find_video(trial.video):
@@ -107,6 +108,7 @@ class RunAttempts:
             seconds=source.seconds,
             weights=source.weights,
             normalization=source.normalization,
+            protocol=source.protocol,
             judged=judged,
         )
 
@@ -114,26 +116,10 @@ class RunAttempts:
         """The valid, complete rollouts of tasks and stages of the run."""
         cells = {(task.name, stage.number) for stage, task in self.cells}
         for files in self.run.paths.finished_rollouts():
-            rollout = None if files in self._rollouts else _rollout(files, self.run)
+            rollout = None if files in self._rollouts else read_rollout(files, self.run.paths)
             if rollout and (rollout.task, rollout.stage) in cells:
                 self._rollouts[files] = rollout
         return list(self._rollouts.values())
-
-
-def _rollout(files: RolloutPaths, run: Run) -> Trial | None:
-    """A rollout as a trial without a score; None if it is not valid, not readable or still being written."""
-    record, video = (run.paths.relative(file) for file in (files.record, files.video))
-    file = run.paths.find_file(record)
-    if not file or not run.paths.find_video(video):
-        return None
-    try:
-        content = read_content(file)
-        if not isinstance(content, dict) or not content.get("valid", True):
-            return None
-        said = {name: content[name] for name in _RECORDED if content.get(name) is not None}
-        return trial_from_row({**said, "milestones": [], "video": video})
-    except HoldfastError:
-        return None
 
 
 def _hashes(stage: FinishedStage, task: str) -> tuple[str, str]:

@@ -10,33 +10,29 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.console.columns import READERS, plain, to_field
 from holdfast.console.sheets import Operator
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
 from holdfast.core.json_records import from_json
-from holdfast.core.names import check_name
 from holdfast.core.records import OPERATOR, Task, Trial
 from holdfast.rubric import score_trial
 from holdfast.runs.run import Run
 from holdfast.runs.trials import Trials, checked, trial_from_row, trial_to_row
 
-COLUMNS = (
+_FIRST_COLUMNS = (
     "run", "task", "stage", "when", "source", "operator", "seed", "level", "milestones", "penalties", "final", "valid",
     "score", "seconds", "times", "notes", "video", "policy", "normalization",
 )  # fmt: skip
+COLUMNS = (*_FIRST_COLUMNS, "protocol")  # earlier exports have no such column: it stands before their notes
 _NEEDED = ("task", "stage", "when", "milestones")
-# What spreadsheets take for a formula, also in full width, and what already has quotes in front, so that reading is the
-# exact inverse of writing. A space in front would be lost when it is read.
-_FORMULA = re.compile(r"'*[=+\-@\s＝＋－＠]")
 
 
 def export(runs: Sequence[Run], path: Path) -> int:
@@ -47,7 +43,7 @@ def export(runs: Sequence[Run], path: Path) -> int:
     for run in runs:
         with Trials(run.trials) as trials:
             found = [trial_to_row(trial) | {"run": run.name} for trial in trials.all()]
-        rows += ([_field(row[name]) for name in COLUMNS] for row in found)
+        rows += ([to_field(row[name]) for name in COLUMNS] for row in found)
     bare = any("\r" in field for row in rows for field in row)  # csv would not quote it
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
@@ -73,7 +69,7 @@ def _check_replaceable(path: Path) -> None:
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror}.") from None
     names = first.decode("utf-8-sig", errors="replace").replace('"', "").strip().split(",")
-    if first and names != list(COLUMNS):
+    if first and tuple(names) not in (COLUMNS, _FIRST_COLUMNS):
         raise HoldfastError(f"{path} exists and is no export of trials. Choose another name, or move it away.")
 
 
@@ -157,9 +153,11 @@ class _FieldError(Exception):
 def _trial(runs: dict[str, Run], path: Path, line: int, header: list[str], row: list[str]) -> Trial:
     if len(row) != len(header):
         raise HoldfastError(f"{path}, line {line}: {len(row)} fields for {len(header)} columns.")
-    content = {name: _plain(name, field) for name, field in zip(header, row, strict=True) if field.strip()}
+    content = {name: plain(name, field) for name, field in zip(header, row, strict=True) if field.strip()}
     try:
         values = {name: _value(name, text) for name, text in content.items() if name != "run"}
+        if tuple(header) != _FIRST_COLUMNS:
+            values = {"protocol": "", **values}
         return checked(_trial_of(_run(runs, content.get("run", "")), values))
     except _FieldError as error:
         raise HoldfastError(f"{path}, line {line}, column {error.column!r}: {error}") from None
@@ -177,7 +175,7 @@ def _run(runs: dict[str, Run], name: str) -> Run:
 
 def _value(column: str, text: str) -> Any:
     try:
-        return _READ.get(column, str)(text)
+        return READERS.get(column, str)(text)
     except ValueError as error:
         raise _FieldError(column, error) from None
 
@@ -218,83 +216,3 @@ def _score(task: Task, trial: Trial) -> float:
         return score_trial(task, trial)
     except HoldfastError as error:
         raise _FieldError("penalties", error) from None
-
-
-def _field(value: Any) -> str:
-    """A value as a field. Numbers stay as they are; all else must not look like a formula."""
-    text = _text(value)
-    return f"'{text}" if not isinstance(value, int | float) and _FORMULA.match(text) else text
-
-
-def _plain(column: str, field: str) -> str:
-    """A field without surrounding space, except after notes, and without the `'` before what looks like a formula."""
-    text = field.lstrip() if column == "notes" else field.strip()
-    return text[1:] if text.startswith("'") and _FORMULA.match(text, 1) else text
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return "; ".join(value)
-    if isinstance(value, dict):
-        return "; ".join(f"{name}={number!r}" for name, number in value.items())
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"must be a finite number, got {text!r}.")
-    return value
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal() or len(text) > 19:
-        raise ValueError(f"must be a whole number from 0 of at most 19 digits, got {text[:40]!r}.")
-    return int(text)
-
-
-def _flag(text: str) -> bool:
-    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(f"must be yes or no, got {text!r}.")
-    return words[text.lower()]
-
-
-def _time(text: str) -> float:
-    try:
-        return _finite(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except OverflowError:  # before the years that computers count
-        raise ValueError(f"must be Unix seconds or a time since 1970, got {text[:40]!r}.") from None
-
-
-def _source(text: str) -> str:
-    check_name(text, "column 'source'")
-    return text
-
-
-def _list(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(";") if part.strip()))
-
-
-def _counts(kind: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
-    def counts(text: str) -> dict[str, Any]:
-        pairs = [part.partition("=") for part in _list(text)]
-        if len({name.strip() for name, _, _ in pairs}) < len(pairs):
-            raise ValueError(f"must have every name once, got {text[:80]!r}.")
-        return {name.strip(): kind(number.strip()) if equals else kind("1") for name, equals, number in pairs}
-
-    return counts
-
-
-_READ: dict[str, Callable[[str], Any]] = {
-    "stage": _whole, "when": _time, "source": _source, "seed": _whole, "milestones": _list, "final": _flag,
-    "penalties": _counts(_whole), "valid": _flag, "score": _finite, "seconds": _finite, "times": _counts(_finite),
-}  # fmt: skip

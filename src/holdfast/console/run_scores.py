@@ -48,8 +48,9 @@ class RunScores:
             yield from self._needed(slots, len(waiting) + self._elsewhere(slots, trials))
 
     def recording(self, attempt: Attempt, sheet: Sheet) -> Trial | None:
-        """The newest rollout of the attempt's cell that was filmed while the sheet was open."""
-        found = [r for r in self._found.rollouts() if self._during(r, attempt, sheet.opened, self._clock())]
+        """The newest rollout of a robot in the attempt's cell that was filmed while the sheet was open."""
+        robots = (rollout for rollout in self._found.rollouts() if rollout.source == OPERATOR)
+        found = [r for r in robots if self._during(r, attempt, sheet.opened, self._clock())]
         return max(found, key=lambda rollout: rollout.when, default=None)
 
     def announce(self) -> None:

@@ -8,6 +8,7 @@ check before they are written and when they are read; a row that does not pass i
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import time
 import unicodedata
@@ -72,20 +73,22 @@ VERDICTS = ("submit", "withdraw")
 _VALUES = {
     **MARKS, "open": NoneType, "release": NoneType, "undo": NoneType, "submit": Judgement, "withdraw": Judgement
 }  # fmt: skip
-_SCHEMA = """
-CREATE TABLE events (
+_EVENTS = (
+    """CREATE TABLE events (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, ticket TEXT NOT NULL, operator TEXT NOT NULL,
     kind TEXT NOT NULL, value TEXT NOT NULL, "when" REAL NOT NULL
-);
-CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END;
-CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END;
-"""
+)""",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are never changed'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END",
+)
 # The first form of the file had no secret.
 _SECRET = (
     "CREATE TABLE secret (value TEXT NOT NULL)",
     "CREATE TRIGGER same_secret BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'never changed'); END",
     "CREATE TRIGGER kept_secret BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'never deleted'); END",
-    "PRAGMA user_version = 2",
+)
+_NEW_KEY = (  # as TicketKey reads it: the secret, and the last row that was written without one
+    f"INSERT INTO secret SELECT '{{secret}} ' || coalesce(max(id), 0) FROM events WHERE id BETWEEN 1 AND {LAST_ROW - 1}"
 )
 _INSERT = (
     'INSERT INTO events (id, key, ticket, operator, kind, value, "when") VALUES (?, ?, ?, ?, ?, ?, ?) '
@@ -185,7 +188,7 @@ class Sheets(AppendOnlyFile):
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         """Open the file, or create it."""
-        super().__init__(path, _SCHEMA, 2, ";".join(_SECRET[:-1]))
+        super().__init__(path, _EVENTS, (*_SECRET, _NEW_KEY.format(secret=secrets.token_hex())))
         self._clock = clock
         self.key = self._read_key()
         self._seen = 0
@@ -193,13 +196,7 @@ class Sheets(AppendOnlyFile):
         self.refresh()
 
     def _read_key(self) -> TicketKey:
-        """The key of the run's tickets, made when the file is first opened."""
-        with self.explained(), self.writing():
-            if not self.file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'secret'").fetchone():
-                for statement in _SECRET:
-                    self.file.execute(statement)
-                last = self.next_row("events") - 1
-                self.file.execute("INSERT INTO secret VALUES (?)", (str(TicketKey.new(last)),))
+        with self.explained():
             (stored,) = self.file.execute("SELECT value FROM secret").fetchone() or ("",)
         key = TicketKey.parse(stored)
         if key is None:

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,18 +22,10 @@ class TicketKey:
     keyless: int = 0
 
     @classmethod
-    def new(cls, keyless: int) -> TicketKey:
-        """A random key."""
-        return cls(secrets.token_hex(), keyless)
-
-    @classmethod
     def parse(cls, text: object) -> TicketKey | None:
         """A key as it is stored; None if it is not one."""
         found = re.fullmatch(r"([0-9a-f]{64})(?: ([0-9]{1,18}))?", text) if isinstance(text, str) else None
         return cls(found[1], int(found[2] or 0)) if found else None
-
-    def __str__(self) -> str:
-        return f"{self.secret} {self.keyless}" if self.keyless else self.secret
 
     def ticket(self, parts: Sequence[object]) -> str:
         """The ticket of the attempt that `parts` name: it reveals nothing about them."""

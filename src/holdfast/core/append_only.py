@@ -3,16 +3,18 @@
 It is in WAL mode with synchronous=FULL: once a write has returned, the row survives a kill and a power cut, and several
 processes may write. The schema's triggers refuse UPDATE and DELETE from any program. A new file is put in place with
 its tables, so one that is empty or lacks them was damaged: it is refused, never taken for new. So is a file that
-has tables, indexes, triggers or views which are not ours: they could drop rows unseen.
+has tables, indexes, triggers or views which are not ours: they could drop rows unseen. A file of an earlier form is
+brought to the latest one when it is opened; its rows stay as they are.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,31 +27,34 @@ _PATIENCE = 60.0  # seconds to wait for another writer
 _SMALLEST = 512  # bytes of a database; SQLite takes less for an empty one
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 LAST_ROW = 2**62  # rows count up from 1; SQLite gives random numbers after one with the largest number of all
+type Form = tuple[str, ...]  # SQL statements
 
 
 class AppendOnlyFile:
     """The open file. `explained` turns SQLite's errors into HoldfastErrors; `writing` is one transaction."""
 
-    def __init__(self, path: Path, schema: str, version: int, added: str = "") -> None:
-        """Open the file, and create it if there is none.
+    def __init__(self, path: Path, *forms: Form) -> None:
+        """Open the file, create it if there is none, and bring it to the latest of its forms.
 
         Args:
             path: The file.
-            schema: Its tables and triggers.
-            version: Of its form.
-            added: Tables and triggers that are added once the file is there; it may lack them.
+            forms: The statements that make each form of its tables and triggers from the one before it.
         """
         self._path = path
         with self.explained():
             if self._is_new():
-                self._create(schema, version)
+                self._create(forms)
             # Autocommit: transactions are explicit, where they are needed.
             self.file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
             self.file.row_factory = sqlite3.Row
             self.file.text_factory = _decode
-            self._begin(version)
-            self._check_schema(schema, added)
+            self.file.execute("PRAGMA trusted_schema = OFF")
+            form = self._checked_form(forms)
+            self._begin()
             self._identity = self._identify()
+            if form < len(forms):
+                with self.writing():
+                    _extend(self.file, self._checked_form(forms), forms)  # another process may have been faster
 
     def __enter__(self) -> Self:
         return self
@@ -125,37 +130,40 @@ class AppendOnlyFile:
             raise self._damaged(f"it is missing, but {log.name} is there")
         return True
 
-    def _create(self, schema: str, version: int) -> None:
+    def _create(self, forms: Sequence[Form]) -> None:
         if not self._path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {self._path.parent}")
         lock = self._path.with_name(f".{self._path.name}.lock")
         with file_lock(lock), closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
             if not self._path.exists():  # else another process was faster
-                new.executescript(f"{schema}; PRAGMA user_version = {version}")
+                _extend(new, 0, forms)
                 write_bytes(self._path, new.serialize())
             lock.unlink(missing_ok=True)
 
-    def _begin(self, version: int) -> None:
-        self.file.execute("PRAGMA trusted_schema = OFF")
-        found = int(self.file.execute("PRAGMA user_version").fetchone()[0])
-        if found == 0:
-            raise self._damaged("it has no tables")
-        if found > version:
-            raise HoldfastError(
-                f"{self._path} was written by a newer Holdfast (form {found}; this one reads {version}). Update it."
-            )
+    def _begin(self) -> None:
         if self.file.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.file.execute("PRAGMA journal_mode = WAL")
         self.file.execute("PRAGMA synchronous = FULL")
         self.file.execute("PRAGMA foreign_keys = ON")  # a correction must refer to an existing row
 
-    def _check_schema(self, schema: str, added: str) -> None:
-        found, needed, known = _definitions(self.file), _defined(schema), _defined(f"{schema};{added}")
-        for kind, name, _ in sorted(found - known):
+    def _checked_form(self, forms: Sequence[Form]) -> int:
+        """The number of the file's form, whose tables and triggers it must have."""
+        self.file.execute("SAVEPOINT look")  # number and tables at one moment
+        form, found = int(self.file.execute("PRAGMA user_version").fetchone()[0]), _definitions(self.file)
+        self.file.execute("RELEASE look")
+        if form < 1:
+            raise self._damaged("it has no tables")
+        if form > len(forms):
+            raise HoldfastError(
+                f"{self._path} was written by a newer Holdfast (form {form}; this one reads {len(forms)}). Update it."
+            )
+        needed = _defined(forms[:form])
+        for kind, name, _ in sorted(found - needed):
             raise self._damaged(f"its {kind} {name!r} was added or changed by another program")
         for kind, name, _ in sorted(needed - found):
             if kind != "trigger":  # our triggers stop other programs only
                 raise self._damaged(f"its {kind} {name!r} is missing")
+        return form
 
     def _damaged(self, what: str) -> HoldfastError:
         name = self._path.name
@@ -165,9 +173,16 @@ class AppendOnlyFile:
         )
 
 
-def _defined(schema: str) -> set[tuple[str, str, str]]:
+def _extend(file: sqlite3.Connection, form: int, forms: Sequence[Form]) -> None:
+    """Bring a file from one of its forms to the last."""
+    for statement in chain(*forms[form:]):
+        file.execute(statement)
+    file.execute(f"PRAGMA user_version = {len(forms)}")
+
+
+def _defined(forms: Sequence[Form]) -> set[tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as new:
-        new.executescript(schema)
+        _extend(new, 0, forms)
         return _definitions(new)
 
 

@@ -198,6 +198,13 @@ class TrialProtocol:
         asked = f", asked {self.ahead} ahead" if self.limits or self.ahead else ""
         return f"{'rolled out, ' if self.limits else ''}horizon {self.horizon}{asked}"
 
+    @classmethod
+    def parse(cls, text: str) -> TrialProtocol | None:
+        """Inverse of `str`; None for any other text."""
+        found = re.fullmatch(r"(rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?", text)
+        protocol = cls(int(found[2]), int(found[3] or 0), bool(found[1])) if found else None
+        return protocol if str(protocol) == text else None
+
 
 OPERATOR = "operator"  # the source of trials that people judge
 

@@ -34,12 +34,14 @@ class UnansweredError(HoldfastError):
 class About:
     """What a policy says of itself: what it needs to see, how many actions an answer has, and its hashes."""
 
-    names: tuple[str, ...]  # of the dimensions of state and action, in order
+    names: tuple[str, ...]  # of the action's dimensions, in order
     cameras: dict[str, tuple[int, int]]  # height and width of the images it reads
     answer_steps: int  # actions of an answer; how many of them are executed is the loop's `horizon`
     weights: str = ""  # their SHA-256
     normalization: str = ""
     tasks: tuple[str, ...] = ()
+    state_names: tuple[str, ...] = ()  # where they are not those of the action
+    fps: float | None = None  # control steps a second that it was trained at; None where it is not known
 
 
 class Answerer(Protocol):
@@ -139,28 +141,48 @@ class InProcess:
 
         Args:
             folder: A stage's checkpoint, or any folder of a LeRobot policy.
-            names: Of the robot's dimensions, in order.
+            names: Of the robot's dimensions, in order; the policy's, where its folder does not name them.
             device: Where it computes.
         """
         self._folder, self._names, self._device = folder, names, device
         self._pilot: Pilot | None = None
+        self._about: About
 
     def connect(self) -> About:
         """Load the policy."""
         if self._pilot is None:
             from holdfast.policies.pilot import Pilot
 
-            self._pilot = Pilot(self._folder, self._names, self._device)
-        pilot = self._pilot
-        return About(self._names, dict.fromkeys(pilot.cameras, pilot.size), pilot.answer_steps)
+            said = {"names": self._names, **_described(self._folder)}
+            self._pilot = pilot = Pilot(self._folder, self._names, self._device)
+            self._about = About(
+                cameras=dict.fromkeys(pilot.cameras, pilot.size), answer_steps=pilot.answer_steps, **said
+            )
+        return self._about
 
     def answer(self, question: Question, seconds: float) -> np.ndarray:
         """Compute the actions, however long that takes."""
         assert self._pilot is not None
-        return self._pilot.answer([replace(question, images=_fitted(question.images, self.connect()))])[0]
+        return self._pilot.answer([replace(question, images=_fitted(question.images, self._about))])[0]
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """What a bundle or a stage's checkpoint says of its dimensions and rate; nothing in other folders."""
+    from holdfast.runs.checkpoint import Checkpoint
+    from holdfast.serve.bundle import ABOUT, load
+
+    if (folder / ABOUT).exists():
+        bundle = load(folder)
+        return {"names": bundle.names, "state_names": bundle.state_names, "fps": bundle.fps}
+    checkpoint = Checkpoint(folder)
+    if not checkpoint.exists:
+        return {}
+    schema = checkpoint.schema
+    names, state_names = (tuple(schema.get(key, schema["names"])) for key in ("names", "state_names"))
+    return {"names": names, "state_names": state_names, "fps": schema["fps"]}
 
 
 def _about(said: dict[str, Any]) -> About:
@@ -172,8 +194,10 @@ def _about(said: dict[str, Any]) -> About:
             weights=str(said.get("policy", "")),
             normalization=str(said.get("normalization", "")),
             tasks=tuple(map(str, said.get("tasks", ()))),
+            state_names=tuple(map(str, said.get("state_names", ()))),
+            fps=float(said["fps"]) if said.get("fps") is not None else None,
         )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise WireError(f"it does not say what it serves ({error!r}); is it `holdfast serve`?") from None
 
 

@@ -13,34 +13,24 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.observation import Observation
 from holdfast.core.outside import read_toml
 from holdfast.embodiments import EMBODIMENTS
-from holdfast.embodiments.embodiment import Embodiment
 from holdfast.robots.limits import Workspace
-from holdfast.robots.robot import FaultError
+from holdfast.robots.robot import FaultError, Robot
 
 if TYPE_CHECKING:
     from lerobot.robots.robot import Robot as Device
+
+    from holdfast.robots.piper import PiperPair
 
 _SHOWN = 2  # cameras
 _SHOWN_SIZE = (320, 240)
 _KEYS = ("left_port", "right_port", "width", "height", "cameras", "workspace")
 
 
-class LeRobotRobot:
-    """A LeRobot robot whose joints have the embodiment's names."""
+class LeRobotRobot(Robot):
+    """A LeRobot robot whose joints have the embodiment's names. A class of one sets `embodiment` and `rate`."""
 
-    resets_itself = scores_itself = False
-    over = False  # it cannot tell
-    level = ""
-
-    def __init__(self, device: Device, embodiment: Embodiment, rate: int = 30) -> None:
-        """Connect.
-
-        Args:
-            device: LeRobot's robot.
-            embodiment: Its dimensions, in order.
-            rate: Control steps a second.
-        """
-        self.embodiment, self.rate = embodiment, rate
+    def __init__(self, device: Device) -> None:
+        """Connect `device`, LeRobot's robot."""
         self._device = device
         self._images: dict[str, np.ndarray] = {}
         self._last: np.ndarray | None = None
@@ -75,16 +65,28 @@ class LeRobotRobot:
         views = list(self._images.values())[:_SHOWN] or [np.zeros((*_SHOWN_SIZE[::-1], 3), np.uint8)]
         return np.hstack([np.asarray(Image.fromarray(view).resize(_SHOWN_SIZE)) for view in views])
 
-    def trial(self, stage: int) -> None:
-        """People score it."""
-
     def close(self) -> None:
         """Disconnect."""
         self._device.disconnect()
 
 
-def read_pair(path: Path) -> tuple[LeRobotRobot, Workspace]:
-    """Connect the PiPER-X pair that a file describes; also returns its workspace."""
+class PiperRobot(LeRobotRobot):
+    """The PiPER-X pair that a TOML file describes."""
+
+    embodiment = EMBODIMENTS["piper_x_pair"]
+    rate = 30
+    needs_config = True
+
+    def __init__(self, config: Path | None) -> None:
+        """Connect the pair of the file `config`."""
+        assert config is not None
+        device = _pair(config)
+        self.workspace = device.config.workspace
+        super().__init__(device)
+
+
+def _pair(path: Path) -> PiperPair:
+    """The pair that a file describes, not connected yet."""
     from lerobot.cameras.realsense.configuration_realsense import RealSenseCameraConfig
 
     from holdfast.robots.config_piper import PiperPairConfig
@@ -99,18 +101,16 @@ def read_pair(path: Path) -> tuple[LeRobotRobot, Workspace]:
         }
         corners: dict[str, Any] = {key: tuple(map(float, xyz)) for key, xyz in content.get("workspace", {}).items()}
         ports: dict[str, Any] = {key: str(content[key]) for key in ("left_port", "right_port") if key in content}
-        space = Workspace(**corners)
-        config = PiperPairConfig(cameras=cameras, workspace=space, **ports)
+        config = PiperPairConfig(cameras=cameras, workspace=Workspace(**corners), **ports)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise HoldfastError(
             f"{path} cannot be used ({error!r}). It names [cameras] with their serial numbers, and may set left_port, "
             "right_port, width, height, and low and high of [workspace]; see docs/robots.md."
         ) from None
     try:
-        device = PiperPair(config)
+        return PiperPair(config)
     except ImportError as error:
         raise HoldfastError(f"The cameras need more packages ({error}). Run: pip install 'holdfast[piper]'") from None
-    return LeRobotRobot(device, EMBODIMENTS["piper_x_pair"]), space
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
 from holdfast.core.records import Trial
 from holdfast.embodiments.embodiment import Embodiment
+from holdfast.robots.limits import Workspace
 
 
 class FaultError(HoldfastError):
@@ -19,15 +21,22 @@ class FaultError(HoldfastError):
 class Robot(Protocol):
     """A connected robot. Poses are in the embodiment's order and units; images are uint8 (height, width, 3).
 
-    `resets_itself` and `scores_itself` say what works without a person. A simulated robot does both. On a real one an
-    operator lays out the scene and starts every attempt, and people score the videos later.
+    A simulated robot resets and scores itself. With a real one an operator lays out the scene and starts every attempt,
+    and people score the videos later. The defaults are those of a real one, for classes that inherit this one.
+
+    `--robot` makes one of its class, with the path that `--config` gives, and that connects it. What a policy must fit,
+    `embodiment` and `rate`, is known before: it belongs to the class.
     """
 
     embodiment: Embodiment
     rate: int  # control steps a second
-    resets_itself: bool  # `begin` lays the scene out and puts the arms back
-    scores_itself: bool  # `trial` returns a scored trial
-    level: str  # how far objects stray from their places in a simulated scene; "" on a real robot
+    workspace: Workspace | None = None  # where the hands stay; known for PiPER-X pairs only
+    resets_itself: bool = False  # `begin` lays the scene out and puts the arms back
+    level: str = ""  # how far objects stray from their places in a simulated scene
+    needs_config: bool = False  # whether it is described by a file of its own
+
+    def __init__(self, config: Path | None) -> None:
+        """Connect."""
 
     def begin(self, seed: int) -> None:
         """Prepare for an attempt. Where the robot resets itself, the seed decides the layout."""
@@ -47,9 +56,11 @@ class Robot(Protocol):
     @property
     def over(self) -> bool:
         """Whether the attempt is over, by success or because the task's time is up; always false on a real robot."""
+        return False
 
     def trial(self, stage: int) -> Trial | None:
         """The attempt so far with its score; None where people score it."""
+        return None
 
     def close(self) -> None:
         """Release the hardware or the simulator."""

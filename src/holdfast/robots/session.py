@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ import numpy as np
 
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import write_text
 from holdfast.core.records import OPERATOR, Trial, TrialProtocol
 from holdfast.robots.async_client import AsyncClient
 from holdfast.robots.keys import GO, QUIT, Keys
@@ -22,6 +20,7 @@ from holdfast.robots.loop import Conduct, ControlLoop, Outcome, bring
 from holdfast.robots.recorder import Dataset, Recorder
 from holdfast.robots.robot import Robot
 from holdfast.runs.paths import RolloutPaths, RunPaths
+from holdfast.runs.rollouts import Rollout, read_rollout, write_rollout
 from holdfast.runs.trials import Trials
 
 
@@ -110,8 +109,8 @@ class Session:
             episode = recorder.close()
         trial = self._trial(conduct, outcome, when, files)
         if files:
-            write_text(files.record, json.dumps(self._content(conduct, outcome, trial, episode), indent=1))
-            self._count(trial)
+            self._count(trial)  # before the record, by which people find an attempt that nobody has scored
+            write_rollout(files, self._rollout(conduct, outcome, trial, episode))
         return Report(outcome, trial, files.folder if files else None)
 
     def _trial(self, conduct: Conduct, outcome: Outcome, when: float, files: RolloutPaths | None) -> Trial:
@@ -124,34 +123,37 @@ class Session:
             "video": book.paths.relative(files.video) if book.paths and files else "",
             "seconds": outcome.steps / self.robot.rate,
             "when": when,
+            "protocol": self.protocol,
         }
         scored = self.robot.trial(book.stage)
         if scored is not None and outcome.ended in ("over", "time"):
-            return replace(scored, protocol=self.protocol, **common)
+            return replace(scored, **common)
         source = OPERATOR if scored is None else scored.source
         valid = source == OPERATOR and outcome.ended in ("over", "time", "operator")
         task, operator = conduct.task.name, book.operator if source == OPERATOR else ""
         return Trial(task, book.stage, (), source=source, operator=operator, valid=valid, notes=outcome.why, **common)
 
-    def _content(self, conduct: Conduct, outcome: Outcome, trial: Trial, episode: int | None) -> dict[str, Any]:
-        return {
-            "task": trial.task,
-            "stage": trial.stage,
-            "policy": trial.weights,
-            "normalization": trial.normalization,
-            "operator": self.book.operator,
-            "seconds": trial.seconds,
-            "when": trial.when,
-            "source": trial.source,
-            "valid": trial.valid,
-            "why": outcome.why,
-            "notes": str(self.protocol),
-            "limited": outcome.limited,
-            "slow": outcome.slow,
-            "stopped_after": outcome.stopped_after,
-            "episode": episode,
-            **({"seed": conduct.seed, "milestones": list(trial.milestones)} if self.robot.scores_itself else {}),
-        }
+    def _rollout(self, conduct: Conduct, outcome: Outcome, trial: Trial, episode: int | None) -> Rollout:
+        simulated = trial.source != OPERATOR
+        return Rollout(
+            task=trial.task,
+            stage=trial.stage,
+            policy=trial.weights,
+            normalization=trial.normalization,
+            operator=self.book.operator,
+            seconds=trial.seconds,
+            when=trial.when,
+            source=trial.source,
+            valid=trial.valid,
+            why=outcome.why,
+            protocol=trial.protocol,
+            limited=outcome.limited,
+            slow=outcome.slow,
+            stopped_after=outcome.stopped_after,
+            episode=episode,
+            seed=conduct.seed if simulated else None,
+            milestones=trial.milestones if simulated else None,
+        )
 
     def _count(self, trial: Trial) -> None:
         """Add attempts that nobody has to score: scored ones, and those that do not count."""
@@ -162,18 +164,32 @@ class Session:
 
     def _check_alike(self) -> None:
         """Trials of one cell are made alike, else their mean would say nothing."""
-        begun = self.robot.trial(self.book.stage)
-        if self.book.paths is None or begun is None:
+        if self.book.paths is None:
             return
+        begun = self.robot.trial(self.book.stage)
         asked = self.robot.level, self.protocol
-        with Trials(self.book.paths.trials) as trials:
-            known = trials.all(self.conduct.task.name, self.book.stage)
-        for trial in known:
-            alike = (trial.level, trial.protocol) == asked or trial.operator or trial.seed is None
-            if (trial.source, trial.weights) == (begun.source, self.book.weights) and not alike:
+        for trial in _known(self.book, self.conduct.task.name, begun.source if begun else OPERATOR):
+            unknown = trial.source == OPERATOR and trial.protocol is None  # people may score what other programs did
+            if not unknown and (trial.level, trial.protocol) != asked:
+                made, now = (" ".join(filter(None, map(str, how))) for how in ((trial.level, trial.protocol), asked))
                 raise HoldfastError(
-                    f"{self.book.run} has trials of {trial.task!r} that were made otherwise ({trial.level}, "
-                    f"{trial.protocol or trial.notes}; now {asked[0]}, {asked[1]}), and their mean would say nothing. "
-                    "Leave --run away and give --policy or --server alone, or use the same --level, --horizon and "
-                    "--ahead."
+                    f"{self.book.run} has attempts at {trial.task!r} that were made otherwise ({made or trial.notes}; "
+                    f"now {now}), and their mean would say nothing. Leave --run away and give --policy or --server "
+                    "alone, or use the same --level, --horizon and --ahead."
                 )
+
+
+def _known(book: Book, task: str, source: str) -> list[Trial]:
+    """The trials of the cell that a source has judged; of people, also the attempts that they have not judged yet."""
+    assert book.paths is not None
+    with Trials(book.paths.trials) as trials:
+        cell = trials.all(task, book.stage)
+    known = [trial for trial in cell if trial.source == source and trial.valid]
+    if source == OPERATOR:
+        judged = {trial.video for trial in cell if trial.source == source}
+        filmed = (read_rollout(files, book.paths) for files in book.paths.finished_rollouts())
+        waiting = (one for one in filmed if one and one.source == source and one.video not in judged)
+        known += [one for one in waiting if (one.task, one.stage) == (task, book.stage)]
+    else:
+        known = [trial for trial in known if trial.seed is not None and not trial.operator]  # people may correct some
+    return [trial for trial in known if trial.weights == book.weights]

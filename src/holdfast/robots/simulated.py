@@ -9,12 +9,26 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
 from holdfast.core.records import Task, Trial
+from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.piper_x import PIPER_X_PAIR
+from holdfast.robots.limits import Workspace
+
+
+def body_of(arena: Arena) -> Embodiment:
+    """The embodiment of an arena; an error if it has none."""
+    if arena.embodiment is None:
+        raise HoldfastError(
+            f"The arena {arena.name!r} names no embodiment, so there are no limits for a robot to keep. Use "
+            "`holdfast evaluate` there."
+        )
+    return arena.embodiment
 
 
 class Simulated:
     """A task of an arena; its layout is drawn from the attempt's seed, and it scores itself."""
 
-    resets_itself = scores_itself = True
+    resets_itself = True
+    needs_config = False
 
     def __init__(self, arena: Arena, task: Task, cameras: dict[str, tuple[int, int]], level: str | None = None) -> None:
         """Open the task.
@@ -25,12 +39,8 @@ class Simulated:
             cameras: Those the policy looks through, with height and width.
             level: How far objects stray; the arena's default if not given.
         """
-        if arena.embodiment is None:
-            raise HoldfastError(
-                f"The arena {arena.name!r} names no embodiment, so there are no limits for a robot to keep. Use "
-                "`holdfast evaluate` there."
-            )
-        self.embodiment, self.rate, self.level = arena.embodiment, arena.rate, arena.level(level)
+        self.embodiment, self.rate, self.level = body_of(arena), arena.rate, arena.level(level)
+        self.workspace = Workspace() if self.embodiment == PIPER_X_PAIR else None
         self._cameras = cameras
         self._episode = ScoredEpisode(arena, task)
         self.begin(0)

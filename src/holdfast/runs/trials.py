@@ -8,7 +8,6 @@ before a trial is written; a row that is not a trial, however it came there, is 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,19 +21,16 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.records import Trial, TrialProtocol
 
-VERSION = 1
 _LONGEST = 10_000  # characters of a text
 _LARGEST = 2**63 - 1  # number in SQLite
 _LATEST = 9e9  # in Unix time; pandas knows no times after 2262
 _ENDLESS = 1e6  # seconds, as for the clock of the scoring page
 _JSON = ("milestones", "penalties", "times")
 _FLAGS = ("final", "valid")
-# On disk the hash of the weights is called `policy`, and the protocol is text before the notes. This is the format of
-# the first evaluated runs, whose trials can still be read and compared.
-_COLUMNS = tuple("policy" if f.name == "weights" else f.name for f in fields(Trial) if f.name != "protocol")
-_PROTOCOL = re.compile(r"((rolled out, )?horizon ([0-9]{1,9})(?:, asked ([0-9]{1,9}) ahead)?)(?:; (.+))?", re.DOTALL)
-_SCHEMA = """
-CREATE TABLE trials (
+# On disk the hash of the weights is called `policy`.
+_COLUMNS = tuple("policy" if field.name == "weights" else field.name for field in fields(Trial))
+_FIRST = (
+    """CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL, task TEXT NOT NULL, stage INTEGER NOT NULL,
     source TEXT NOT NULL, seed INTEGER, level TEXT NOT NULL, operator TEXT NOT NULL,
@@ -42,12 +38,15 @@ CREATE TABLE trials (
     seconds REAL NOT NULL, score REAL, video TEXT NOT NULL, policy TEXT NOT NULL, normalization TEXT NOT NULL,
     notes TEXT NOT NULL, valid INTEGER NOT NULL, "when" REAL NOT NULL,
     supersedes INTEGER UNIQUE REFERENCES trials (id)
-);
--- An evaluation that is started again cannot count a layout twice. Operators have no seed and repeat at will.
-CREATE UNIQUE INDEX once ON trials (task, stage, seed, source, policy) WHERE seed IS NOT NULL AND supersedes IS NULL;
-CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never changed'); END;
-CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END;
-"""
+)""",
+    # An evaluation that is started again cannot count a layout twice. Operators have no seed and repeat at will.
+    "CREATE UNIQUE INDEX once ON trials (task, stage, seed, source, policy) "
+    "WHERE seed IS NOT NULL AND supersedes IS NULL",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never changed'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON trials BEGIN SELECT RAISE(ABORT, 'trials are never deleted'); END",
+)
+# In rows of the first form, where it is NULL, the protocol stands before the notes.
+_PROTOCOL = ("ALTER TABLE trials ADD COLUMN protocol TEXT",)
 _INSERT = (
     f"INSERT INTO trials (id, {', '.join(f'"{name}"' for name in _COLUMNS)}, supersedes) "
     f"VALUES ({', '.join('?' * (len(_COLUMNS) + 2))}) ON CONFLICT DO NOTHING RETURNING id"
@@ -68,7 +67,7 @@ class Trials(AppendOnlyFile):
 
     def __init__(self, path: Path) -> None:
         """Open the file, and create it if there is none."""
-        super().__init__(path, _SCHEMA, VERSION)
+        super().__init__(path, _FIRST, _PROTOCOL)
         self._trials: dict[int, Trial | None] = {}  # by row, which never changes; None where it is set aside
 
     def add(self, trial: Trial, supersedes: int | None = None) -> int:
@@ -191,22 +190,25 @@ def _check_again(trial: Trial, same: Trial | None, origin: str, other: str | Non
 def trial_to_row(trial: Trial) -> dict[str, Any]:
     """A trial as columns, as in files and exports."""
     values = {field.name: getattr(trial, field.name) for field in fields(Trial)}
-    notes = [str(part) for part in (trial.protocol, trial.notes) if part]
-    values |= {"policy": trial.weights, "notes": "; ".join(notes)}
+    values |= {"policy": trial.weights, "protocol": str(trial.protocol or "")}
     return {name: values[name] for name in _COLUMNS}
 
 
 def trial_from_row(row: dict[str, Any]) -> Trial:
-    """Inverse of `trial_to_row`, but lists are lists; checks every value. Missing columns get their defaults."""
+    """Inverse of `trial_to_row`, but lists are lists; checks every value. Missing columns get their defaults.
+
+    Where there is no column for the protocol, as in the first form, it may stand before the notes.
+    """
     values = dict(row)
     if "policy" in values:
         values["weights"] = values.pop("policy")
-    found = _PROTOCOL.fullmatch(str(values.get("notes", "")))
-    if found:
-        text, limits, horizon, ahead, notes = found.groups()
-        protocol = TrialProtocol(int(horizon), int(ahead or 0), bool(limits))
-        if str(protocol) == text:  # else a person wrote it
-            values |= {"protocol": to_json(protocol), "notes": notes or ""}
+    text, notes = values.pop("protocol", None), values.get("notes")
+    if text is None and isinstance(notes, str):
+        words, separator, rest = notes.partition("; ")
+        if protocol := TrialProtocol.parse(words) if rest or not separator else None:
+            values |= {"protocol": to_json(protocol), "notes": rest}
+    elif text:
+        values["protocol"] = to_json(_parsed(text))
     return _checked(values)
 
 
@@ -217,6 +219,16 @@ def checked(trial: Trial) -> Trial:
     return _checked(to_json(trial))
 
 
+def _parsed(text: Any) -> TrialProtocol:
+    protocol = TrialProtocol.parse(text) if isinstance(text, str) else None
+    if protocol is None:
+        raise HoldfastError(
+            "A trial cannot be used: its protocol must be like 'horizon 8' or 'rolled out, horizon 8, asked 4 ahead', "
+            f"got {str(text)[:80]!r}."
+        )
+    return protocol
+
+
 def _checked(values: dict[str, Any]) -> Trial:
     trial = from_json(Trial, outside.check(values, "A trial"), "A trial")
     for name, value in values.items():
@@ -225,6 +237,8 @@ def _checked(values: dict[str, Any]) -> Trial:
                 f"A trial cannot be used: {name} must be text of at most {_LONGEST} characters or numbers from 0 to "
                 f"{_LARGEST}, got {str(value)[:80]!r}."
             )
+    if trial.protocol:
+        _parsed(str(trial.protocol))  # else it could not be read again
     if trial.score is not None and trial.score > 100:
         raise HoldfastError(f"A trial cannot be used: its score must be from 0 to 100, got {trial.score:g}.")
     longest = max(trial.seconds, *trial.times.values(), 0.0)
