@@ -44,7 +44,7 @@ _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dro
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
 _since: Any = None
 
-type Job = partial[Sequence[str]]  # returns why the arena failed
+type Job = Callable[[], list[str] | None]  # may return why the arena failed
 type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 type Watch = Callable[[int], None]  # control steps so far
 type Tell = Callable[[str], None]
@@ -134,8 +134,8 @@ class Work:
         if not self.left:
             return []
         parts = missing_parts(self.order, self.folder, self._begun)
-        jobs = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
-        return jobs or [partial(_join_parts, self.order, self.parts, self.folder, self.final)]
+        jobs: list[Job] = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
+        return jobs or [partial(join_parts, self.order, self.parts, self.folder, self.final)]
 
 
 def record(
@@ -207,7 +207,7 @@ def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch, t
     works = works[:1] + sorted(works[1:], key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
     queues = [work.next_jobs(row) for row, work in enumerate(works)]
-    running: dict[Future[Sequence[str]], int] = {}
+    running: dict[Future[list[str] | None], int] = {}
     with _workers(processes, counts.since) as pool:
         while True:
             for row, queue in enumerate(queues):
@@ -220,7 +220,7 @@ def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch, t
             watch(counts.since[-1])
             for job in done:
                 row = running.pop(job)
-                for failure in job.result():
+                for failure in job.result() or ():
                     tell(f"{works[row].order.task}, {failure}")
                 if not queues[row] and row not in running.values():
                     queues[row] = works[row].next_jobs(row)
@@ -271,13 +271,8 @@ def _enter(since: Any) -> None:
     _since = since
 
 
-def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> Sequence[str]:
+def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> list[str]:
     return record_part(order, work, seeds, partial(_count, row), _count_step)
-
-
-def _join_parts(order: RecordingOrder, parts: list[Path], work: Path, final: Path) -> Sequence[str]:
-    join_parts(order, parts, work, final)
-    return ()
 
 
 def _count(row: int, kept: bool) -> None:

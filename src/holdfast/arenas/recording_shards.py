@@ -92,11 +92,14 @@ def record_part(
                     dataset = stack.enter_context(_open(order, writing))
                 _encode(order, dataset, demonstration)
                 kept.append(seed)
-            elif demonstration.failure:
+            if demonstration.failure:
                 failures.append(f"layout {seed} is dropped. {demonstration.failure}")
-            count(demonstration.full)
+            else:
+                count(demonstration.full)
     if len(failures) == len(seeds) >= _BROKEN:
         raise HoldfastError(f"The arena failed in all of {len(seeds)} layouts, as in {failures[-1]}")
+    for _ in failures:  # only now it is sure that they are dropped
+        count(False)
     if kept:
         _verify(writing)
     _write_notes(writing, order, kept, [seed for seed in seeds if seed not in kept])

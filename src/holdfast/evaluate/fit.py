@@ -28,7 +28,7 @@ def check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None:
     known = {"state": schema.get("state_names", schema["names"]), "action": schema["names"]}
     for word, key, names in (("state", STATE, arena.state), ("action", ACTION, arena.action)):
         if key in features:
-            _check_dimensions(run, arena, word, features[key]["shape"][0], known[word], names)
+            _check_dimensions(run, arena, word, features[key]["shape"], known[word], names)
     for camera in (camera_name(key) for key in features if is_image(key)):
         if camera not in arena.cameras:
             raise unknown(f"camera of the arena {arena.name!r}", camera, arena.cameras)
@@ -51,15 +51,15 @@ def _check_rubric(own: Task, arena: Arena) -> None:
 
 
 def _check_dimensions(
-    run: Run, arena: Arena, word: str, size: int, trained: Sequence[str], names: Sequence[str]
+    run: Run, arena: Arena, word: str, shape: list[int], trained: Sequence[str], names: Sequence[str]
 ) -> None:
     """Check for as many dimensions, in the same order: a name that both have stands at one place.
 
     Other names may mean the same. Datasets call LIBERO's actions by many, and those without names are counted.
     """
-    if size != len(names):
+    if shape != [len(names)]:
         raise HoldfastError(
-            f"The policy of {run.path} has {size} dimensions of {word}, the arena {arena.name!r} {len(names)}: "
+            f"The policy of {run.path} has {shape[0]} dimensions of {word}, the arena {arena.name!r} {len(names)}: "
             f"{', '.join(names)}. Name the one it was trained for with --arena."
         )
     if any(name in trained and name != own for name, own in zip(names, trained, strict=False)):
