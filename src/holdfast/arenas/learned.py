@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
 
 
-def chunk_queue(episode: ScoredEpisode, horizon: int, trained: Embodiment | None) -> ActionQueue:
+def chunk_queue(episode: ScoredEpisode, horizon: int, trained: Embodiment | None = None) -> ActionQueue:
     """The queue of an episode that has just begun, in an arena that waits for every answer.
 
     Arms that the task does not use are held: by the robot that the policy was trained for, else by the arena's.
