@@ -20,13 +20,13 @@ def make_python(folder, modules):
     return python
 
 
-def write_arena(folder, python, worker, options):
-    """An arena's file, `own.toml`."""
-    file = folder / "own.toml"
+def write_arena(folder, python, worker, options, name="own", further=""):
+    """An arena's file, `own.toml`, with further lines."""
+    file = folder / f"{name}.toml"
     lines = [f"{key} = {json.dumps(value)}" for key, value in options.items() if not isinstance(value, dict)]
     tables = {key: value for key, value in options.items() if isinstance(value, dict)}
     for key, table in tables.items():
         lines += [f"[options.{key}]", *(f"{word} = {json.dumps(value)}" for word, value in table.items())]
-    head = [f"python = {json.dumps(str(python))}", f'worker = "{worker}"', "timeout = 600", "[options]"]
+    head = [f"python = {json.dumps(str(python))}", f'worker = "{worker}"', "timeout = 600", further, "[options]"]
     file.write_text("\n".join([*head, *lines]))
     return file

@@ -12,6 +12,8 @@ from toys import TINY
 
 from holdfast.cli import main
 from holdfast.core.records import Milestone, Trial, TrialProtocol
+from holdfast.embodiments.embodiment import Dimension, Embodiment
+from holdfast.runs.embodiment import settle_embodiment
 from holdfast.runs.trials import Trials
 
 FAKE = "--arena=fake_arena:FakeArena"
@@ -74,6 +76,27 @@ def test_a_trained_policy_and_a_recording_can_be_watched(folder, run, tmp_path, 
     assert "score 100 of 100" in capsys.readouterr().out
     assert main(recording) == 0, "a dataset cannot make us load an arena"
     assert "score" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_policy_is_watched_as_its_run_tries_it(run, tmp_path, monkeypatch):
+    """With the run's instruction, and its robot for idle arms: an arena knows neither."""
+    file, robot = run / "run.yaml", run / "embodiment.json"
+    file.write_text(file.read_text().replace("Go to the other side.", "Cross the table."))
+    robot.unlink()
+    point = Embodiment("point", tuple(Dimension(name, "point", "joint", -1, 1, 0.1) for name in ("x", "y")))
+    settle_embodiment(robot, point)
+    watched = []
+
+    def act(episode, pilot, seed, robot):
+        watched.append((episode.task.instruction, robot))
+        return episode.arena.policy("expert", episode.environment, None)
+
+    monkeypatch.setattr("holdfast.arenas.learned.LearnedPolicy", act)
+    checkpoint = run / "stages" / "02-mirror" / "checkpoint"
+    for policy in (checkpoint, checkpoint / "policy"):
+        assert main(["watch", FAKE, "--task=mirror", f"--policy={policy}", "--out", str(tmp_path / "x.mp4")]) == 0
+    assert watched == [("Cross the table.", point), ("Go to the other side.", None)]
 
 
 @pytest.mark.slow

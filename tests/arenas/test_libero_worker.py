@@ -8,12 +8,15 @@ import pytest
 import torch
 from lerobot.processor import LiberoProcessorStep
 from own_python import make_python, write_arena
+from toys import TINY, numbers_stream, write_numbers
 
 from holdfast import catalog
 from holdfast.arenas.contract import ArenaContract
 from holdfast.arenas.worker_arena import WorkerArena
+from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
+from holdfast.runs.trials import Trials
 
 # What the worker uses of hf-libero 0.1.4, with a point for a robot.
 PATHS = """
@@ -117,6 +120,7 @@ def test_it_is_as_the_streams_and_the_embodiment_say(arena):
     for name in ("turn_on_the_stove", "put_the_bowl_on_the_plate"):
         assert arena.tasks[name].instruction == known[name]
     assert (arena.rate, arena.cameras) == (20, ("image", "image2"))
+    assert arena.kinds == {d.name: d.kind for d in EMBODIMENTS["libero"].dimensions[:6]}
     assert [arena.max_steps(task) for task in ("turn_on_the_stove", "LONG")] == [300, 520]
 
 
@@ -149,6 +153,31 @@ def test_state_and_images_are_those_of_lerobot(arena):
     assert np.array_equal(seen.images["image"], made["observation.images.image"][0].permute(1, 2, 0).numpy())
     assert (seen.images["image2"][-1, :-1] == 100).all()
     assert environment.reached().final
+
+
+@pytest.mark.slow
+def test_a_policy_of_data_that_call_the_steps_by_another_rate_is_tried_at_the_arenas_own(folder, arena, capsys):
+    """Many releases of LIBERO's data say 10 frames a second, and hold every step of the simulator."""
+    task = "turn_on_the_stove"
+    write_numbers(folder / task, 8, 7, camera="observation.images.image")  # at 10 frames a second
+    stream, run = numbers_stream(folder, (task,), embodiment="libero"), folder / "run"
+    train = ["train", f"--stream={stream}", f"--output={run}", "--device=cpu", "--norm.limit=1000", *TINY]
+    assert main([*train, "--steps=2", "--batch_size=4"]) == 0
+    options, python = {"suites": ["libero_goal"], "size": 8}, folder / "env/bin/python"
+    plain = write_arena(folder, python, "libero", options)
+    said = write_arena(folder, python, "libero", options, "said", 'name = "own"\nrate = 10')
+    evaluate = ["evaluate", str(run), "--device=cpu", "--processes=1", "--trials=1", "--horizon=8", "--arena"]
+    assert main([*evaluate, str(plain)]) == 2
+    assert "at 10 steps a second, the arena 'own' takes 20" in " ".join(capsys.readouterr().err.split())
+    assert main([*evaluate, str(said)]) == 0
+    with Trials(run / "trials.sqlite") as file:
+        (trial,) = file.all()
+    assert (trial.source, trial.valid, trial.seconds) == ("own", True, 300 / 10)
+    slow, own = (opened.open(task) for opened in (WorkerArena(said), arena))
+    for environment in (slow, own):
+        environment.reset(3, "")
+        environment.step(np.ones(7))
+    assert np.array_equal(slow.observe().state, own.observe().state), "the simulator runs as it does"
 
 
 def test_its_paths_are_those_of_the_package_in_use(folder, arena):

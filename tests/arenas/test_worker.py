@@ -19,7 +19,7 @@ from holdfast.arenas.contract import ArenaContract
 from holdfast.arenas.demonstrate import RecordingOrder, demonstrate
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.arenas.worker_arena import WorkerArena
-from holdfast.arenas.worker_messages import SimulatorDescription, WorkerTask
+from holdfast.arenas.worker_messages import SimulatorDescription, WorkerTask, read_description
 from holdfast.core.errors import HoldfastError
 
 HERE = Path(__file__).parent
@@ -216,6 +216,7 @@ def test_a_worker_does_not_see_our_packages(tmp_path):
         ('python = "sh"\nworker = "metawrld"', "Did you mean 'metaworld'.*give a file"),
         ('python = "sh"\nworker = "nowhere.py"', "there is no file 'nowhere.py'"),
         ('python = "sh"\nworker = "gymnasium"\ntimeout = 0', "timeout must be seconds above 0"),
+        ('python = "sh"\nworker = "gymnasium"\nrate = 0', "rate must be from 1 to 10,000"),
         ('python = "sh"\nworker = "gymnasium"\ncolour = 1', "colour is not known"),
         ('python = "sh"\nworker = "gymnasium"\nname = "a/b"', "must be letters"),
     ],
@@ -276,7 +277,13 @@ def test_a_description_is_checked():
         ({"state": ("x", "x")}, "different names"),
         ({"cameras": ()}, "cameras"),
         ({"cameras": ("../x",)}, "must be letters"),
+        ({"kinds": {"z": "delta"}}, "Unknown action that has a kind 'z'"),
         ({"tasks": {"a/b": WorkerTask("Go.", 10)}}, "must be letters"),
     ):
         with pytest.raises(HoldfastError, match=said):
             SimulatorDescription(**{**good, **names, **change})
+    assert SimulatorDescription(**good, **names).kinds == {}, "simulators of earlier versions name none"
+    with pytest.raises(HoldfastError, match=r"kinds\.x: .*'delta', 'velocity' or 'binary', got 'go'"):
+        read_description(
+            {**good, **{word: list(some) for word, some in names.items()}, "tasks": {}, "kinds": {"x": "go"}}
+        )

@@ -1,5 +1,7 @@
 """`holdfast arena`: what is there, a simulator to start from, the tests that it must pass, and its environment."""
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -41,6 +43,27 @@ def test_a_fault_is_named_by_the_check(capsys):
     assert "The arena 'table' fails 1 tests" in said.err
     assert main(["arena", "check", "table.toml", "--tasks", "tuch"]) == 2
     assert "Did you mean 'touch'" in capsys.readouterr().err
+
+
+def test_the_expert_of_any_arena_is_scored(capsys):
+    main(["arena", "new", "table"])
+    text = Path("table.py").read_text()
+    Path("table.py").write_text(text.replace("yield self.mark", "yield self.mark if self.mark[0] > 0 else self.at"))
+    score = ["arena", "score", "table.toml", "--seeds", "0:6", "--processes", "1"]
+    capsys.readouterr()
+    assert main([*score, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["task"], found["seeds"]) == ("touch", list(range(6)))
+    assert set(found["scores"]) == {0, 100}, "the expert leaves half of the table alone"
+    assert main([*score, "--tasks", "touch"]) == 0
+    assert f"full score in {found['full']} of 6 trials" in capsys.readouterr().out
+    for wrong, said in (
+        (["--tasks", "tuch"], "'touch'"),
+        (["--as", "blind"], "Valid: expert"),
+        (["--seeds", "x"], "A:B"),
+    ):
+        assert main([*score, *wrong]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_simulator_that_breaks_the_check_fails_it(capsys):
@@ -97,8 +120,12 @@ POINT = {
 }
 
 
+asked: list[tuple[str, ...]] = []  # of uv
+
+
 def fake_uv(*arguments):
     """Makes an environment of this Python, without the network; its packages are this folder."""
+    asked.append(arguments)
     if arguments[0] == "venv":
         python = Path(arguments[-1]) / "bin" / "python"
         python.parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +143,9 @@ def test_an_arena_that_is_set_up_goes_by_its_name(monkeypatch, capsys):
     assert main(["arena", "setup", "pont"]) == 2
     assert "Did you mean 'point'" in capsys.readouterr().err
     assert main(["arena", "setup", "point"]) == 0, capsys.readouterr()
+    assert re.search(r"--exclude-newer 20\d\d-\d\d-\d\d gymnasium$", " ".join(asked[-1])), (
+        "no package changes by itself"
+    )
     assert capsys.readouterr().out.count("  ok  ") == 15
     main(["arena", "ls"])
     assert "share/arenas/point/env/bin/python" in capsys.readouterr().out

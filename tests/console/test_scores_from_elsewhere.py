@@ -159,6 +159,8 @@ def test_metaworlds_groups_are_those_of_lerobot():
         ([("libero_goal", 0, [True])], Origin(stage=9), "finished stage"),
         ([("libero_goal", 0, [True])], Origin(stage=1, source="twin"), "ours"),
         ([("libero_goal", 0, [True])], Origin(stage=1, source="operator"), "ours"),
+        ([("libero_goal", 0, [True])], Origin(stage=1, source="metaworld"), "like 'imported' or 'metaworld-elsewhere'"),
+        ([("libero_goal", 0, [True])], Origin(stage=1, source="here"), "ours"),
         ([("libero_goal", 0, [True])], Origin(stage=1, source="../x"), "must be letters"),
         ([("libero_goal", 0, [True])], Origin(stage=1, task="no"), "task 'no' of the run"),
         ([("libero_goal", 0, [True]), ("libero_goal", 1, [True])], Origin(stage=1, task=ONE), "Leave it out"),
@@ -171,7 +173,11 @@ def test_metaworlds_groups_are_those_of_lerobot():
         ([], Origin(stage=1), "no list `per_task`"),
     ],
 )
-def test_results_that_do_not_fit_are_refused_whole(folder, tasks, origin, says):
+def test_results_that_do_not_fit_are_refused_whole(folder, tasks, origin, says, monkeypatch):
+    here = folder.parent / "share/arenas/here"  # an arena that is set up
+    here.mkdir(parents=True)
+    (here / "arena.toml").touch()
+    monkeypatch.setenv("HOLDFAST_DATA", str(folder.parent / "share"))
     with pytest.raises(HoldfastError, match=f"(?i){says}"):
         read_scores([read_run(folder)], eval_info(folder, *tasks), origin)
     assert not (folder / "trials.sqlite").exists() or stored(folder) == []

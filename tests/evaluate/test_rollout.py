@@ -9,7 +9,7 @@ import pytest
 from runs import twins
 
 from holdfast import arenas
-from holdfast.arenas.learned import LearnedPolicy
+from holdfast.arenas.learned import LearnedPolicy, chunk_queue
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
 from holdfast.core.observation import Observation, Question
@@ -68,6 +68,16 @@ def trials(done) -> list[Trial]:
 def played(pilot, lanes, some, *ready) -> list[Trial]:
     """Trials of one checkpoint, in the order in which they end."""
     return trials(play(lambda checkpoint: pilot, lanes, iter(some), *ready))
+
+
+@pytest.mark.parametrize("robot", [None, TWIN.embodiment])
+def test_the_twin_holds_idle_arms_where_they_were(robot):
+    episode, wanted = begun(3), np.linspace(-1, 1, 14)
+    queue = chunk_queue(episode, 1, robot)
+    queue.put(0, np.array([wanted]))
+    pose, arms = episode.observe().state, episode.task.arms
+    assert len(arms) == 1
+    assert np.array_equal(queue.take(), TWIN.embodiment.hold(wanted, pose, arms)), "to the last bit"
 
 
 def looks() -> list[Question]:

@@ -76,7 +76,10 @@ def _carry_out(orders: list[RecordingOrder], output: Path, processes: int, conso
         def watch(steps: int) -> None:
             bar.update(whole, note=f"{steps:,} steps" if steps else "starting the simulations")
 
-        recordings = record_all(orders, output, processes, report, watch)
+        def tell(failure: str) -> None:
+            bar.console.print(failure, markup=False, soft_wrap=True)
+
+        recordings = record_all(orders, output, processes, report, watch, tell)
     for done in recordings:
         said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
         console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)

@@ -15,7 +15,6 @@ from holdfast.core.records import Trial
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.metrics import Figure, summarize
 from holdfast.report.gather import WITHOUT_STAGES, RunResults, gather
-from holdfast.runs.embodiment import read_embodiment
 from holdfast.runs.run import FinishedStage, Run, read_baseline, read_run
 from holdfast.runs.sources import by_source, choose_source
 from holdfast.runs.trials import Trials
@@ -169,7 +168,7 @@ class TrainedStage:
         from holdfast.policies.device import choose_device
         from holdfast.policies.pilot import Pilot
 
-        checkpoint, robot = self._record.checkpoint, self._run.paths.embodiment
+        checkpoint = self._record.checkpoint
         _ = checkpoint.weights_hash  # refuses weights that are not those that were trained
         action = checkpoint.schema["names"]
         return TrainedPolicy(
@@ -177,5 +176,5 @@ class TrainedStage:
             self._run.tasks,
             checkpoint.schema.get("state_names", action),
             action,
-            read_embodiment(robot) if robot.exists() else None,
+            self._run.robot,
         )

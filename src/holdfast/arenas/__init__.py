@@ -8,11 +8,12 @@ from pathlib import Path
 
 from holdfast.arenas.arena import Arena
 from holdfast.arenas.arena_file import set_up_arenas
+from holdfast.arenas.setups import SETUPS
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.records import OPERATOR
 
 ARENAS = {"twin": "holdfast.arenas.twin:Twin"}
-_TAKEN = (OPERATOR, *ARENAS)  # names that are already used as the source of trials
+_TAKEN = (OPERATOR, *ARENAS)  # sources of trials that no other arena may have
 
 
 @cache
@@ -29,6 +30,11 @@ def load(name: str) -> Arena:
     if arena.name in _TAKEN:
         raise HoldfastError(f"Arena {name} has the name {arena.name!r}, which is taken. Give it another.")
     return arena
+
+
+def own_sources() -> tuple[str, ...]:
+    """The sources of trials that are ours: people, and the arenas that are there or can be set up."""
+    return (*_TAKEN, *dict.fromkeys((*SETUPS, *set_up_arenas())))
 
 
 def _make_named(name: str) -> Arena:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_name
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task
-from holdfast.embodiments.embodiment import Embodiment
+from holdfast.embodiments.embodiment import Embodiment, Kind
 
 
 class ArenaError(HoldfastError):
@@ -71,8 +72,9 @@ class Arena(ABC):
     """A simulator and its tasks. Import the simulator in `open`, not before: `--help` needs an arena's names too.
 
     `state` and `action` name the dimensions of observations and actions, which may differ. With an `embodiment` both
-    are its names; the arms that a task does not use are then held still. `levels` say how far layouts may vary; an
-    arena without levels keeps the single level "".
+    are its names; the arms that a task does not use are then held still. `kinds` say what actions mean, by name, as far
+    as it is known: policies of another kind are refused. `levels` say how far layouts may vary; an arena without levels
+    keeps the single level "".
 
     Optional: `policies` names scripted policies, which `policy` returns. If "expert" is one of them, `holdfast record`
     can record its demonstrations. An arena that overrides `view` has a
@@ -85,6 +87,7 @@ class Arena(ABC):
     state: tuple[str, ...]
     action: tuple[str, ...]
     embodiment: Embodiment | None = None
+    kinds: Mapping[str, Kind] = MappingProxyType({})
     levels: tuple[str, ...] = ("",)
     default_level: str = ""
     policies: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,20 @@ class ArenaFile:
     """An arena that runs in a process of its own.
 
     `name` is the source of its trials, by default the file's name. `timeout` is how many seconds it has for each
-    answer, its start included. `options` are the arguments of the simulator's class.
+    answer, its start included. `rate` is what its datasets call a control step, where they say another rate than the
+    simulator, which runs as it does. `options` are the arguments of the simulator's class.
     """
 
     python: str
     worker: str
     name: str = ""
     timeout: float = 120.0
+    rate: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.rate is not None:
+            check_rate(self.rate)
         if not 0 < self.timeout <= 86_400:
             raise HoldfastError(f"timeout must be seconds above 0 and at most a day, got {self.timeout:g}.")
 
@@ -48,9 +52,14 @@ def read_arena_file(file: Path) -> ArenaFile:
     content = from_json(ArenaFile, {"timeout": 120.0, **read_toml(file)}, str(file))
     name = content.name or file.stem
     check_name(name, f"{file}")
-    return ArenaFile(
-        _python(content.python, file), _worker(content.worker, file), name, content.timeout, content.options
-    )
+    python, worker = _python(content.python, file), _worker(content.worker, file)
+    return replace(content, python=python, worker=worker, name=name)
+
+
+def check_rate(rate: int) -> None:
+    """Refuse a number of control steps a second that no simulator has."""
+    if not 1 <= rate <= 10_000:
+        raise HoldfastError(f"rate must be from 1 to 10,000 steps a second, got {rate}.")
 
 
 def data_folder() -> Path:

@@ -54,6 +54,7 @@ class ArenaContract:
             assert names, "a name is missing"
             assert len(set(names)) == len(names), f"a name occurs twice in {names}"
         assert arena.default_level in arena.levels
+        assert set(arena.kinds) <= set(arena.action), "a kind is of no action"
         assert arena.embodiment is None or arena.embodiment.names == arena.state == arena.action
 
     def test_its_tasks_go_by_their_names_and_end(self) -> None:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from holdfast import arenas
+from holdfast.arenas.arena import ArenaError
 from holdfast.arenas.scored_episode import ScoredEpisode
 
 _SHORTEST = 2  # frames of an episode: LeRobot has no statistics of a single one
@@ -33,7 +34,7 @@ class RecordingOrder:
 class Demonstration:
     """A demonstration, `full` if it has full score and is not too short.
 
-    `frames` then holds height x width x 3 bytes per step and camera.
+    `frames` then holds height x width x 3 bytes per step and camera. `failure` says why the arena did not finish it.
     """
 
     seed: int
@@ -41,6 +42,7 @@ class Demonstration:
     states: np.ndarray
     actions: np.ndarray
     frames: Path
+    failure: str = ""
 
 
 def demonstrate(order: RecordingOrder, seed: int, folder: Path, stepped: Callable[[], None]) -> Demonstration:
@@ -48,24 +50,36 @@ def demonstrate(order: RecordingOrder, seed: int, folder: Path, stepped: Callabl
 
     `stepped` is called after every control step.
     """
+    path, failure = folder / f"{seed}.frames", ""
+    try:
+        with path.open("wb") as file:
+            done, states, actions = _play(order, seed, file, stepped)
+    except ArenaError as error:
+        done, states, actions, failure = False, [], [], str(error)
+        _close()
+    full = done and len(states) >= _SHORTEST
+    if not full:
+        path.unlink()
+    return Demonstration(seed, full, np.array(states), np.array(actions), path, failure)
+
+
+def _play(
+    order: RecordingOrder, seed: int, file: BinaryIO, stepped: Callable[[], None]
+) -> tuple[bool, list[np.ndarray], list[np.ndarray]]:
+    """Whether the expert has full score, the states and its actions; the images are written."""
     episode = _open(order.arena, order.task)
     episode.begin(seed, order.level)
     expert = episode.arena.policy("expert", episode.environment, seed)
     size = order.height, order.width
     states, actions = [], []
-    path = folder / f"{seed}.frames"
-    with path.open("wb") as file:
-        while not episode.over and (action := expert.act()) is not None:
-            _write(file, episode.draw_frame(size), episode.arena.cameras)
-            states.append(episode.observe().state)
-            actions.append(action)
-            episode.step(action)
-            stepped()
-        _write(file, episode.last_frames(size), episode.arena.cameras)
-    full = episode.done and len(states) >= _SHORTEST
-    if not full:
-        path.unlink()
-    return Demonstration(seed, full, np.array(states), np.array(actions), path)
+    while not episode.over and (action := expert.act()) is not None:
+        _write(file, episode.draw_frame(size), episode.arena.cameras)
+        states.append(episode.observe().state)
+        actions.append(action)
+        episode.step(action)
+        stepped()
+    _write(file, episode.last_frames(size), episode.arena.cameras)
+    return episode.done, states, actions
 
 
 def _write(file: BinaryIO, frames: list[dict[str, np.ndarray]], cameras: Sequence[str]) -> None:
@@ -76,9 +90,13 @@ def _write(file: BinaryIO, frames: list[dict[str, np.ndarray]], cameras: Sequenc
 
 def _open(arena: str, task: str) -> ScoredEpisode:
     if (arena, task) not in _opened:
-        for episode in _opened.values():
-            episode.close()
-        _opened.clear()
+        _close()
         found = arenas.load(arena)
         _opened[arena, task] = ScoredEpisode(found, found.task(task))
     return _opened[arena, task]
+
+
+def _close() -> None:
+    for episode in _opened.values():
+        episode.close()
+    _opened.clear()

@@ -8,33 +8,40 @@ import numpy as np
 
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.observation import Question
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.policies.action_queue import ActionQueue, IdleArms
 
 if TYPE_CHECKING:
     from holdfast.policies.pilot import Pilot
 
 
-def chunk_queue(episode: ScoredEpisode, horizon: int) -> ActionQueue:
-    """The queue of an episode that has just begun, in an arena that waits for every answer."""
-    robot = episode.arena.embodiment
+def chunk_queue(episode: ScoredEpisode, horizon: int, trained: Embodiment | None = None) -> ActionQueue:
+    """The queue of an episode that has just begun, in an arena that waits for every answer.
+
+    Arms that the task does not use are held: by the robot that the policy was trained for, else by the arena's.
+    """
+    arena = episode.arena
+    robot = trained or arena.embodiment
     if robot is None:
         return ActionQueue(horizon)
-    return ActionQueue(horizon, idle=IdleArms(robot, episode.observe().state, episode.task.arms))
+    pose = robot.pose(episode.observe().state, robot.measured_by(arena.action, arena.state))
+    return ActionQueue(horizon, idle=IdleArms(robot, pose, episode.task.arms))
 
 
 class LearnedPolicy:
     """A saved policy that acts. With the seed of a layout it acts as in `holdfast evaluate`."""
 
-    def __init__(self, episode: ScoredEpisode, pilot: Pilot, seed: int = 0) -> None:
+    def __init__(self, episode: ScoredEpisode, pilot: Pilot, seed: int = 0, robot: Embodiment | None = None) -> None:
         """Start in an episode that has just begun.
 
         Args:
             episode: Where it will act.
             pilot: The policy.
             seed: Seed of the policy's noise.
+            robot: What the policy was trained for, if it says so.
         """
         self._episode, self._pilot, self._seed = episode, pilot, seed
-        self._queue = chunk_queue(episode, pilot.answer_steps)
+        self._queue = chunk_queue(episode, pilot.answer_steps, robot)
         self._asked = 0
 
     def act(self) -> np.ndarray | None:

@@ -23,6 +23,7 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.recording_shards import (
     BEFORE,
     FRAMES,
+    check_same,
     finished_parts,
     join_parts,
     missing_parts,
@@ -43,9 +44,10 @@ _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dro
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
 _since: Any = None
 
-type Job = partial[None]
+type Job = Callable[[], list[str] | None]  # may return why the arena failed
 type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 type Watch = Callable[[int], None]  # control steps so far
+type Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Work:
         notes = _notes(self.final)
         shorter = len(notes["seeds"]) < self.order.episodes
         begun = replace(self.order, episodes=len(notes["seeds"])) if shorter else self.order
-        _check_same(begun, notes["order"], self.final)
+        check_same(begun, notes["order"], self.final)
         return shorter
 
     def check_links(self) -> None:
@@ -91,7 +93,7 @@ class Work:
         """Store the order; refuse to continue a recording with another one."""
         file = self.folder / _ORDER
         if file.exists():
-            _check_same(self.order, read_json(file), self.folder)
+            check_same(self.order, read_json(file), self.folder)
         else:
             write_json(file, asdict(self.order))
         if (self.folder / BEFORE).exists() and not self.final.exists():  # killed while a longer one took its place
@@ -104,7 +106,7 @@ class Work:
         """Delete what a killed process left of the finished recording, but no parts of a longer one."""
         if (self.folder / _ORDER).exists():
             with suppress(HoldfastError), self.locked():
-                _check_same(self.order, read_json(self.folder / _ORDER), self.folder)
+                check_same(self.order, read_json(self.folder / _ORDER), self.folder)
                 self.delete()
 
     def delete(self) -> None:
@@ -132,7 +134,7 @@ class Work:
         if not self.left:
             return []
         parts = missing_parts(self.order, self.folder, self._begun)
-        jobs = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
+        jobs: list[Job] = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
         return jobs or [partial(join_parts, self.order, self.parts, self.folder, self.final)]
 
 
@@ -142,6 +144,7 @@ def record(
     processes: int,
     report: Report = lambda task, kept, dropped: None,
     watch: Watch = lambda steps: None,
+    tell: Tell = lambda failure: None,
 ) -> list[Recording]:
     """Record tasks into the datasets `output/<task>`, continuing what exists already.
 
@@ -153,6 +156,7 @@ def record(
         processes: Number of processes that simulate and render.
         report: Called after demonstrations of a task.
         watch: Called several times a second.
+        tell: Called with the reason of each demonstration that is dropped because the arena failed.
     """
     check_path(output, "--output")
     for order in orders:
@@ -170,7 +174,7 @@ def record(
         for work in missing:
             locks.enter_context(work.locked())
             work.begin()
-        _run_jobs(missing, processes, report, watch)
+        _run_jobs(missing, processes, report, watch, tell)
         for work in missing:
             work.delete()
     return [_finished(work) for work in works]
@@ -187,7 +191,7 @@ def _check_order(order: RecordingOrder) -> None:
 
 def _finished(work: Work) -> Recording:
     notes = _notes(work.final)
-    _check_same(work.order, notes["order"], work.final)
+    check_same(work.order, notes["order"], work.final)
     return Recording(work.final, tuple(notes["seeds"]), tuple(notes["dropped"]))
 
 
@@ -198,12 +202,12 @@ def _notes(final: Path) -> dict[str, Any]:
     return notes
 
 
-def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -> None:
+def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch, tell: Tell) -> None:
     """Run all jobs of all recordings, those of the first task first, then those of the longest."""
     works = works[:1] + sorted(works[1:], key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
     queues = [work.next_jobs(row) for row, work in enumerate(works)]
-    running: dict[Future[None], int] = {}
+    running: dict[Future[list[str] | None], int] = {}
     with _workers(processes, counts.since) as pool:
         while True:
             for row, queue in enumerate(queues):
@@ -216,7 +220,8 @@ def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -
             watch(counts.since[-1])
             for job in done:
                 row = running.pop(job)
-                job.result()
+                for failure in job.result() or ():
+                    tell(f"{works[row].order.task}, {failure}")
                 if not queues[row] and row not in running.values():
                     queues[row] = works[row].next_jobs(row)
 
@@ -266,8 +271,8 @@ def _enter(since: Any) -> None:
     _since = since
 
 
-def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> None:
-    record_part(order, work, seeds, partial(_count, row), _count_step)
+def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> list[str]:
+    return record_part(order, work, seeds, partial(_count, row), _count_step)
 
 
 def _count(row: int, kept: bool) -> None:
@@ -285,16 +290,4 @@ def _check_expert(order: RecordingOrder, kept: int, dropped: int) -> None:
         raise HoldfastError(
             f"The expert of {order.task} failed in {dropped} of {kept + dropped} layouts of level {order.level!r}; "
             "there are too few demonstrations. Try another --level."
-        )
-
-
-def _check_same(order: RecordingOrder, begun: Any, where: Path) -> None:
-    if not isinstance(begun, dict):
-        raise HoldfastError(f"{where} does not say what it records. Choose another --output, or delete it.")
-    begun = {"arena": "twin", **begun}  # recordings of earlier versions do not name it
-    changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
-    if changed:
-        raise HoldfastError(
-            f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to continue, or another "
-            "--output for a new recording."
         )

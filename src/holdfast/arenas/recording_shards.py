@@ -29,6 +29,7 @@ PART = 5  # seeds per part: the most a kill loses in each process, and the most 
 NOTES = Path("meta") / "recording.json"
 FRAMES = "frames"  # folder of images that are not encoded yet
 BEFORE = "before"  # a finished recording, while a longer one takes its place
+_BROKEN = 3  # layouts of a part: if the arena fails in all of them, it is not the layouts
 _SMALL = 224  # smaller images are stored with colours in full resolution
 
 
@@ -66,8 +67,10 @@ def _planned(order: RecordingOrder, work: Path, begun: Path | None) -> list[rang
 
 def record_part(
     order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None], stepped: Callable[[], None]
-) -> None:
+) -> list[str]:
     """Record the demonstrations of some seeds into a part of their own, which gets its name when it is complete.
+
+    Returns why layouts were dropped in which the arena failed. If it fails in all of several, that is an error.
 
     Args:
         order: What to record.
@@ -79,6 +82,7 @@ def record_part(
     writing = work / f"writing-{seeds.start}"
     shutil.rmtree(writing, ignore_errors=True)
     kept: list[int] = []
+    failures: list[str] = []
     with ExitStack() as stack:
         dataset = None
         for seed in seeds:
@@ -88,11 +92,19 @@ def record_part(
                     dataset = stack.enter_context(_open(order, writing))
                 _encode(order, dataset, demonstration)
                 kept.append(seed)
-            count(demonstration.full)
+            if demonstration.failure:
+                failures.append(f"layout {seed} is dropped. {demonstration.failure}")
+            else:
+                count(demonstration.full)
+    if len(failures) == len(seeds) >= _BROKEN:
+        raise HoldfastError(f"The arena failed in all of {len(seeds)} layouts, as in {failures[-1]}")
+    for _ in failures:  # only now it is sure that they are dropped
+        count(False)
     if kept:
         _verify(writing)
     _write_notes(writing, order, kept, [seed for seed in seeds if seed not in kept])
     writing.rename(_place(work, seeds))
+    return failures
 
 
 def join_parts(order: RecordingOrder, parts: list[Path], work: Path, final: Path) -> None:
@@ -130,6 +142,19 @@ def read_notes(dataset: Path) -> dict[str, Any] | None:
         case {"order": {"task": str(), "level": str()}, "seeds": [*seeds], "dropped": [*dropped]}:
             return notes if all(isinstance(seed, int) for seed in (*seeds, *dropped)) else None
     return None
+
+
+def check_same(order: RecordingOrder, begun: Any, where: Path) -> None:
+    """Refuse to continue what was begun `where` with another order."""
+    if not isinstance(begun, dict):
+        raise HoldfastError(f"{where} does not say what it records. Choose another --output, or delete it.")
+    begun = {"arena": "twin", **begun}  # recordings of earlier versions do not name it
+    changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
+    if changed:
+        raise HoldfastError(
+            f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to continue, or another "
+            "--output for a new recording."
+        )
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from holdfast.arenas.arena_file import data_folder
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.files import write_text
 
+_NEWEST = "2026-11-15"  # packages that these ask for are taken as they were on this day
 _COMMON = ("gymnasium==1.4.0", "msgpack==1.2.4", "numpy==2.5.4")
 
 
@@ -104,7 +105,7 @@ def set_up(name: str, say: Callable[[str], None], check: Callable[[Path], None])
     overrides = folder / "overrides.txt"
     write_text(overrides, "".join(f"{package}; python_version < '0'\n" for package in setup.without))
     flags = ("--quiet", "--compile-bytecode", "--python", str(python), "--overrides", str(overrides))
-    _uv("pip", "install", *flags, *setup.packages)
+    _uv("pip", "install", *flags, "--exclude-newer", _NEWEST, *setup.packages)
     write_text(trying, _toml(name, setup))
     say("checking")
     check(trying)

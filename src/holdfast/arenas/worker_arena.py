@@ -36,8 +36,9 @@ class WorkerArena(Arena):
         self._idle = [WorkerProcess(self._file)]
         self.description = _describe(self._idle[0], self._file)
         found = self.description
-        self.name, self.rate = self._file.name, found.rate
+        self.name, self.rate = self._file.name, self._file.rate or found.rate
         self.cameras, self.state, self.action = found.cameras, found.state, found.action
+        self.kinds = found.kinds
         self.levels, self.default_level = found.levels, found.levels[0]
         self.policies = ("expert",) if found.expert else ()
         self._tasks = {

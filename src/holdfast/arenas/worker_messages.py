@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.arenas.arena_file import check_rate
 from holdfast.core import outside
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json
 from holdfast.core.names import check_name
 from holdfast.core.records import Reached
+from holdfast.embodiments.embodiment import Kind
 
 PROTOCOL = 1
 _LONGEST = 200  # characters of a name
@@ -33,7 +35,7 @@ class WorkerTask:
 
 @dataclass(frozen=True)
 class SimulatorDescription:
-    """What a worker says of its simulator."""
+    """What a worker says of its simulator; `kinds` are those of its actions that it names."""
 
     protocol: int
     tasks: dict[str, WorkerTask]
@@ -43,18 +45,21 @@ class SimulatorDescription:
     levels: tuple[str, ...]
     rate: int
     expert: bool
+    kinds: dict[str, Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.protocol != PROTOCOL:
             raise HoldfastError(f"it speaks protocol {self.protocol}, expected {PROTOCOL}.")
-        if not 1 <= self.rate <= 10_000:
-            raise HoldfastError(f"rate must be from 1 to 10,000 steps a second, got {self.rate}.")
+        check_rate(self.rate)
         for word in ("tasks", "state", "action", "cameras", "levels"):
             names = tuple(getattr(self, word))
             if not names or len(set(names)) < len(names) or any(len(name) > _LONGEST for name in names):
                 raise HoldfastError(f"{word} must be different names of at most {_LONGEST} characters, got {names}.")
         for name in (*self.tasks, *self.cameras):
             check_name(name, "Tasks and cameras")
+        for name in self.kinds:
+            if name not in self.action:
+                raise unknown("action that has a kind", name, self.action)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""`holdfast arena ls|check|new|setup`: the simulators in which policies are tried."""
+"""`holdfast arena ls|check|score|new|setup`: the simulators in which policies are tried."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from holdfast.arenas.arena_file import SHIPPED, WORKERS, read_arena_file, set_up
 from holdfast.arenas.setups import SETUPS, set_up
 from holdfast.commands.flags import ARENA
 from holdfast.commands.parser import Parser
+from holdfast.commands.scripted_scores import add_processes, show_scores
 from holdfast.core.errors import HoldfastError
 from holdfast.core.names import check_name
 
@@ -24,6 +26,7 @@ as a process of its own Python, with packages of its own: a short file says whic
   setup   make the environment of one that Holdfast knows, with uv
   new     write a simulator of your own to start from, NAME.py and NAME.toml
   check   run the tests that every arena must pass
+  score   how often its expert, or another scripted policy, has full score
 """
 _EXAMPLES = """\
 examples:
@@ -31,6 +34,7 @@ examples:
   holdfast record --arena metaworld --tasks push-v3 --episodes 50 --output data
   holdfast arena new table
   holdfast arena check table.toml
+  holdfast arena score metaworld --tasks push-v3 hammer-v3 --seeds 0:100
 """
 _FILE = """\
 # The arena {name}. Use it with --arena {name}.toml
@@ -48,6 +52,15 @@ def main(argv: list[str]) -> int:
     checking = actions.add_parser("check", help="test an arena")
     checking.add_argument("arena", help=ARENA)
     checking.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks to test (the first)")
+    scoring = actions.add_parser("score", help="scores of an arena's expert over many seeds")
+    scoring.add_argument("arena", help=ARENA)
+    scoring.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks to score (all)")
+    scoring.add_argument("--as", dest="policy", default="expert", help="one of its scripted policies (expert)")
+    scoring.add_argument("--level", help="how far layouts vary (the arena's default)")
+    scoring.add_argument("--seeds", default="0:20", help="one seed, or A:B for A to B - 1 (0:20)")
+    scoring.add_argument("--jitter", action="store_true", help="vary the motions as demonstrations are varied")
+    scoring.add_argument("--json", action="store_true", help="print one JSON object a task instead of tables")
+    add_processes(scoring)
     writing = actions.add_parser("new", help="write a simulator to start from")
     writing.add_argument("name", help="name of the arena and of both files")
     making = actions.add_parser("setup", help="make an arena's environment")
@@ -58,6 +71,8 @@ def main(argv: list[str]) -> int:
         _list(console)
     elif args.action == "check":
         _check(args.arena, args.tasks, console)
+    elif args.action == "score":
+        _score(args)
     elif args.action == "new":
         _new(args.name, console)
     else:
@@ -104,6 +119,15 @@ def _check(name: str, tasks: list[str] | None, console: Console) -> None:
             console.print(f"{'failed' if wrong else 'ok':>8}  {test}{': ' if wrong else ''}{wrong}", markup=False)
     if failed:
         raise HoldfastError(f"The arena {arena.name!r} fails {failed} tests. They are in holdfast/arenas/contract.py.")
+
+
+def _score(args: argparse.Namespace) -> None:
+    arena = arenas.load(args.arena)
+    arena.check_policy(args.policy)
+    args.level = arena.level(args.level)
+    tasks = [arena.task(name).name for name in args.tasks or arena.tasks]
+    for task in tasks:
+        show_scores(args.arena, task, args)
 
 
 def _new(name: str, console: Console) -> None:

@@ -17,11 +17,13 @@ from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError
 from holdfast.core.progress import working
 from holdfast.policies.saved_folder import policy_folder
+from holdfast.runs.run import run_of
 
 if TYPE_CHECKING:
     from holdfast.arenas.arena import ActingPolicy
     from holdfast.arenas.scored_episode import ScoredEpisode
     from holdfast.arenas.watch import Shown
+    from holdfast.embodiments.embodiment import Embodiment
 
 _HELP = """\
 Watch an episode in an arena, usually the twin: all its cameras, and the rubric turning green (or red) as it goes. The
@@ -96,9 +98,11 @@ def _act(args: argparse.Namespace, console: Console) -> None:
         from holdfast.arenas.watch import acted, show
 
         arena = arenas.load(args.arena)
-        episode = ScoredEpisode(arena, arena.task(args.task))
+        run = run_of(args.policy) if args.policy else None
+        own = {task.name: task for task in run.tasks} if run else {}
+        episode = ScoredEpisode(arena, own.get(args.task) or arena.task(args.task))
         episode.begin(args.seed, args.level)
-        policy = _policy(args, episode)
+        policy = _policy(args, episode, run.robot if run else None)
     if args.out is None:
         show(episode, policy, console.print)
     else:
@@ -106,13 +110,13 @@ def _act(args: argparse.Namespace, console: Console) -> None:
     episode.close()
 
 
-def _policy(args: argparse.Namespace, episode: ScoredEpisode) -> ActingPolicy:
+def _policy(args: argparse.Namespace, episode: ScoredEpisode, robot: Embodiment | None) -> ActingPolicy:
     arena = episode.arena
     if args.policy is not None:
         from holdfast.arenas.learned import LearnedPolicy
         from holdfast.policies.pilot import Pilot
 
-        return LearnedPolicy(episode, Pilot(args.policy, arena.action, args.device), args.seed)
+        return LearnedPolicy(episode, Pilot(args.policy, arena.action, args.device), args.seed, robot)
     arena.check_policy(args.script)
     return arena.policy(args.script, episode.environment, args.seed if args.jitter else None)
 

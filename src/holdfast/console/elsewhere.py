@@ -1,6 +1,6 @@
 """Scores from elsewhere: the results of `lerobot-eval`, and plain tables of success or score.
 
-They need no rubric. Their source is never one of ours, so they stay apart from trials of the twin and of operators.
+They need no rubric. Their source is never one of ours, so they stay apart from trials of arenas and of operators.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast import catalog
+from holdfast import arenas, catalog
 from holdfast.console.exchange import read, store
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError, unknown
@@ -21,7 +21,6 @@ from holdfast.runs.run import Run
 from holdfast.runs.trials import checked
 
 COLUMNS = ("run", "task", "stage", "seed", "success", "score")
-_OURS = ("operator", "twin")
 _WORDS = {"yes": 100.0, "true": 100.0, "1": 100.0, "no": 0.0, "false": 0.0, "0": 0.0}
 
 
@@ -135,8 +134,11 @@ def _trial(run: Run, task: str, stage: int, seed: int, score: float, source: str
     """A trial that has a score and nothing else."""
     source = source or "imported"
     check_name(source, "--source")
-    if source in _OURS:
-        raise HoldfastError(f"--source {source}: trials of this source are ours. Choose another name, like 'imported'.")
+    if source in arenas.own_sources():
+        raise HoldfastError(
+            f"--source {source}: trials of this source are ours, as are those of {', '.join(arenas.own_sources())}. "
+            f"Choose another name, like 'imported' or '{source}-elsewhere'."
+        )
     if task not in run.names:
         raise HoldfastError(f"{place}: {unknown('task of the run', task, run.names)}")
     finished = {one.number: one for one in run.stages}

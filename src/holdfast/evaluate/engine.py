@@ -10,10 +10,10 @@ from holdfast import arenas
 from holdfast.arenas.arena import Arena
 from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.records import Matrix, Task, Trial, TrialProtocol
-from holdfast.data.lerobot.folder import ACTION, STATE, camera_name, is_image
+from holdfast.core.records import Matrix, Trial, TrialProtocol
 from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.equal_trials import each_once
+from holdfast.evaluate.fit import check_fits
 from holdfast.evaluate.rollout import TrialOrder
 from holdfast.evaluate.workers import Done, Setup, Watch, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
@@ -80,7 +80,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
         for task in wanted:
             if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
                 continue
-            _check_fits(run, arena, stage, task)
+            check_fits(run, arena, stage, task)
             known = _known(trials, arena, stage, task)
             _check_alike(run, choice, stage, known.values())
             scores = {seed: trial.score for seed, trial in known.items() if trial.valid and trial.score is not None}
@@ -172,6 +172,7 @@ def matrix(run: Run, trials: Iterable[Trial], source: str, baseline: Run | None 
 def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOrder]:
     tasks, arena = {task.name: task for task in run.tasks}, arenas.load(choice.arena).name
     assert choice.level is not None
+    robot = run.robot
     for cell in cells:
         stage, task = cell.stage, cell.task
         for seed in cell.left():
@@ -186,6 +187,7 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
                 weights=stage.checkpoint.weights_hash,
                 normalization=stage.checkpoint.normalization.execute(task).hash,
                 protocol=_protocol(choice, stage),
+                robot=robot,
                 video=run.paths.evaluation_video(stage.folder, arena, task, seed) if filmed else "",
             )
 
@@ -205,44 +207,6 @@ def _check_names(run: Run, choice: Choice) -> None:
     for number in choice.stages:
         if number not in finished:
             raise unknown(f"finished stage of {run.path}", number, finished)
-
-
-def _check_fits(run: Run, arena: Arena, stage: FinishedStage, name: str) -> None:
-    """Check that the arena has the run's task with the same rubric, and the dimensions and cameras of the policy."""
-    arena.task(name)
-    own = next(task for task in run.tasks if task.name == name)
-    _check_rubric(own, arena)
-    if (fps := stage.checkpoint.schema["fps"]) != arena.rate:
-        raise HoldfastError(
-            f"The policy of {run.path} was trained at {fps:g} steps a second, the arena {arena.name!r} takes "
-            f"{arena.rate}. Name the one it was trained for with --arena."
-        )
-    config = stage.checkpoint.policy_config
-    features = {**config["input_features"], **config["output_features"]}
-    for word, key, names in (("state", STATE, arena.state), ("action", ACTION, arena.action)):
-        if key in features and features[key]["shape"] != [len(names)]:
-            raise HoldfastError(
-                f"The policy of {run.path} has {features[key]['shape'][0]} dimensions of {word}, the arena "
-                f"{arena.name!r} {len(names)}: {', '.join(names)}. Name the one it was trained for with --arena."
-            )
-    for camera in (camera_name(key) for key in features if is_image(key)):
-        if camera not in arena.cameras:
-            raise unknown(f"camera of the arena {arena.name!r}", camera, arena.cameras)
-
-
-def _check_rubric(own: Task, arena: Arena) -> None:
-    """Check for the same milestones and penalties; a run's task without milestones counts plain success."""
-    theirs = arena.tasks[own.name]
-    for word, has, gives in (
-        ("milestones", own.milestones, theirs.milestones),
-        ("penalties", own.penalties, theirs.penalties),
-    ):
-        names, given = ([part.name for part in parts] for parts in (has, gives))
-        if own.milestones and set(names) != set(given):
-            raise HoldfastError(
-                f"Task {own.name!r} was trained with the {word} {', '.join(names) or 'none'}, the arena {arena.name!r} "
-                f"judges {', '.join(given) or 'none'}: such scores would be meaningless. Train with the arena's rubric."
-            )
 
 
 def _known(trials: Trials, arena: Arena, stage: FinishedStage, task: str) -> dict[int, Trial]:

@@ -49,7 +49,7 @@ def each_once(
 def _identity(order: TrialOrder) -> Hashable:
     """All that decides a trial."""
     policy = order.weights, _settings(order.checkpoint), order.normalization
-    return *policy, order.task, order.seed, order.level, order.protocol
+    return *policy, order.task, order.seed, order.level, order.protocol, order.robot
 
 
 @lru_cache(maxsize=256)

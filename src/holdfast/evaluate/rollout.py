@@ -20,6 +20,7 @@ from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.core.film import Film
 from holdfast.core.observation import Observation, Question
 from holdfast.core.records import Task, Trial, TrialProtocol
+from holdfast.embodiments.embodiment import Embodiment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,10 @@ _FILM_QUALITY = 28
 
 @dataclass(frozen=True)
 class TrialOrder:
-    """One trial to run. `task` is the run's, with its rubric; `video` is relative to the run's folder, or empty."""
+    """One trial to run. `task` is the run's, with its rubric; `video` is relative to the run's folder, or empty.
+
+    `robot` is what the run was trained for, if it says so: it holds the arms that the task does not use.
+    """
 
     run: Path
     checkpoint: Path
@@ -44,6 +48,7 @@ class TrialOrder:
     normalization: str
     protocol: TrialProtocol
     video: str = ""
+    robot: Embodiment | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class LocalLane:
     def _begin(self, order: TrialOrder, needs: PolicyNeeds) -> None:
         episode = self._open(order)
         episode.begin(order.seed, order.level)
-        self._queue = chunk_queue(episode, needs.horizon)
+        self._queue = chunk_queue(episode, needs.horizon, order.robot)
         if order.video:
             path = order.run / order.video
             path.parent.mkdir(parents=True, exist_ok=True)

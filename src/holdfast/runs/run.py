@@ -10,9 +10,11 @@ from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix, Task
+from holdfast.embodiments.embodiment import Embodiment
 from holdfast.methods import METHODS
 from holdfast.methods.method import Arrangement, learned_visits
 from holdfast.runs.checkpoint import Checkpoint
+from holdfast.runs.embodiment import find_embodiment
 from holdfast.runs.own_files import arrangement_of
 from holdfast.runs.paths import RunPaths, StagePaths
 from holdfast.runs.settings import read_settings, read_task
@@ -59,6 +61,11 @@ class Run:
         return RunPaths(self.path)
 
     @property
+    def robot(self) -> Embodiment | None:
+        """The robot that it was trained for; None where the stream names none, or an earlier version stored none."""
+        return find_embodiment(self.paths.embodiment, lambda: None)
+
+    @property
     def arrangement(self) -> Arrangement:
         """How its stages map to its matrix."""
         return arrangement_of(self.paths, self.method)
@@ -96,6 +103,13 @@ def read_run(path: Path) -> Run:
     planned = len(learned_visits(begun.arrangement, begun.visits))
     back = begun.visits if len(tasks) < len(begun.visits) else ()
     return Run(path, begun.method, tasks, stages, planned, begun.seed, begun.config, back)
+
+
+def run_of(checkpoint: Path) -> Run | None:
+    """The run of a stage's checkpoint; None for any other folder."""
+    folder = checkpoint.absolute()
+    root = folder.parent.parent.parent
+    return read_run(root) if folder.name == "checkpoint" and RunPaths(root).settings.exists() else None
 
 
 def read_baseline(path: Path) -> Run:

@@ -58,6 +58,7 @@ class Aloha(Simulator):
         },
     }
     state = action = tuple(f"{side}_{joint}" for side in SIDES for joint in JOINTS)
+    kinds = dict.fromkeys(action, "target")
     rate = round(1 / DT)
     max_steps = 400
 

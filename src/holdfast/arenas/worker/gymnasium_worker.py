@@ -45,6 +45,8 @@ class GymnasiumTask(Simulator):
             make: Further arguments of `gymnasium.make`.
         """
         self._env = gymnasium.make(id, **{"render_mode": "rgb_array", **(make or {})})
+        if not isinstance(self._env.action_space, gymnasium.spaces.Box):
+            raise TypeError(f"Actions of {id} are {self._env.action_space}; policies command numbers, a Box.")
         self._state_key, self._success_key, self._clip = state_key, success, clip
         self._keys = dict(cameras or {"top": ""})
         first, _ = self._env.reset(seed=0)
@@ -63,12 +65,14 @@ class GymnasiumTask(Simulator):
         self._done, self._ended = False, False
 
     def step(self, action: np.ndarray) -> None:
-        """Actions beyond the environment's limits are cut, unless told otherwise."""
+        """Actions beyond the environment's limits are cut, unless told otherwise; where it takes integers, rounded."""
         space: Any = self._env.action_space
-        action = action.reshape(space.shape).astype(space.dtype)
-        if self._clip and hasattr(space, "low"):
+        action = action.reshape(space.shape)
+        if np.issubdtype(space.dtype, np.integer):
+            action = np.rint(action)
+        if self._clip:
             action = np.clip(action, space.low, space.high)
-        self._observation, _, terminated, truncated, info = self._env.step(action)
+        self._observation, _, terminated, truncated, info = self._env.step(action.astype(space.dtype))
         self._ended = bool(terminated or truncated)
         self._done = bool(info.get(self._success_key, False)) if self._success_key else bool(terminated)
 

@@ -4,7 +4,7 @@ Holdfast starts it as `python holdfast_worker.py FILE`. The file has one class d
 on standard input and answers go to standard output, each a msgpack map after its length in four bytes. Every question
 gets one answer:
 
-    hello {options}               what the simulator is: tasks, names, rate, cameras
+    hello {options}               what the simulator is: tasks, names, kinds, rate, cameras
     begin {task, seed, level}     start an episode; answered with the moment
     step {action}                 one control step; answered with the moment
     look {cameras, height, width} images
@@ -48,6 +48,7 @@ class Simulator(ABC):
     state: Sequence[str]  # names of what is measured
     action: Sequence[str]  # names of what is commanded; the same name as in the state means a target of that state
     cameras: Sequence[str]
+    kinds: Mapping[str, str] = {}  # what actions mean, by name: joint, gripper, target, delta, velocity or binary
     rate: int = 30  # control steps a second
     max_steps: int = 300  # control steps after which an episode is over
     levels: Sequence[str] = ("",)  # how far layouts may vary; the first is the default
@@ -104,6 +105,7 @@ class SimulatorSession:
             "protocol": PROTOCOL,
             "tasks": self._tasks,
             **{word: list(getattr(made, word)) for word in ("state", "action", "cameras", "levels")},
+            "kinds": dict(made.kinds),
             "rate": made.rate,
             "expert": self._kind.expert is not Simulator.expert,
         }

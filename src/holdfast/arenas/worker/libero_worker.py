@@ -50,6 +50,7 @@ class Libero(Simulator):
 
     state = ("x", "y", "z", "rx", "ry", "rz", "left_finger", "right_finger")
     action = ("dx", "dy", "dz", "droll", "dpitch", "dyaw", "gripper")
+    kinds = dict.fromkeys(action[:6], "delta")
     rate = 20
 
     def __init__(

@@ -6,7 +6,7 @@ Needs metaworld 3.0.0 with mujoco 3.3.0 or 3.8.1; with mujoco 4 it breaks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -78,11 +78,14 @@ class MetaWorld(Simulator):
     tasks = {f"{name}-v3": text for name, text in INSTRUCTIONS.items()}  # noqa: RUF012
     state = ("x", "y", "z", "opening")
     action = ("dx", "dy", "dz", "grip")
+    kinds = dict.fromkeys(("dx", "dy", "dz"), "delta")
     rate = 80
     max_steps = 500  # the package refuses further steps
 
-    def __init__(self, cameras: Sequence[str] = ("corner2",)) -> None:
-        self.cameras = tuple(cameras)
+    def __init__(self, cameras: Sequence[str] | Mapping[str, str] = ("corner2",)) -> None:
+        """List the cameras, or name them: by name, the camera of MetaWorld."""
+        self._cameras = dict(cameras) if isinstance(cameras, Mapping) else {name: name for name in cameras}
+        self.cameras = tuple(self._cameras)
         self._task = ""
         self._renderers: dict[tuple[int, int], Any] = {}
 
@@ -127,9 +130,10 @@ class MetaWorld(Simulator):
         if (height, width) not in self._renderers:
             self._renderers[height, width] = mujoco.Renderer(self._env.model, height, width)
         renderer = self._renderers[height, width]
-        renderer.update_scene(self._env.data, camera)
+        name = self._cameras[camera]
+        renderer.update_scene(self._env.data, name)
         image = renderer.render()
-        return image[::-1, ::-1] if camera.startswith("corner") else image
+        return image[::-1, ::-1] if name.startswith("corner") else image
 
     def expert(self, seed: int | None) -> Iterator[np.ndarray]:
         """The package's scripted policy; it varies with the layout only."""
