@@ -12,7 +12,7 @@ import torch
 from toys import TASKS, TINY, candidates, never_wait_for_the_disk, stream_text, write_numbers
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_json
 from holdfast.core.processes import FORKED
@@ -76,7 +76,7 @@ def train(toy, output, *flags):
 
 
 def weights(toy, output, stage=STAGES[-1]):
-    return checkpoint.file_hash(toy / output / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
+    return checked_folder.file_hash(toy / output / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
 
 
 def events(run, kind):
@@ -92,7 +92,7 @@ def kept_of(toy, output, stage):
 @pytest.fixture
 def deleting(toy, monkeypatch):
     """Delete a task's dataset as soon as its stage's checkpoint stands; watch the bytes of copies and current task."""
-    write, sync = checkpoint.write, checkpoint._sync
+    write, sync = checked_folder.write, checked_folder._sync
     seen = {"peak": 0, "buffer": 0}
 
     def current():
@@ -109,8 +109,8 @@ def deleting(toy, monkeypatch):
             seen["buffer"] = max(seen["buffer"], size(toy / "copy" / "buffer"))
             shutil.rmtree(toy / folder.parent.name[3:])
 
-    monkeypatch.setattr(checkpoint, "_sync", watched)
-    monkeypatch.setattr(checkpoint, "write", written)
+    monkeypatch.setattr(checked_folder, "_sync", watched)
+    monkeypatch.setattr(checked_folder, "write", written)
     return seen
 
 
@@ -183,7 +183,7 @@ def _die_while_copying(toy, output, killing):
 
         return call
 
-    export._write, checkpoint._sync = counted(export._write), counted(checkpoint._sync)
+    export._write, checked_folder._sync = counted(export._write), counted(checked_folder._sync)
     shutil.rmtree = counted(shutil.rmtree)
     os._exit(train(toy, output, "--replay.store=copy"))
 

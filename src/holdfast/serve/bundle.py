@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__, catalog, embodiments
-from holdfast.core import checked_folder as checkpoint
-from holdfast.core import outside
+from holdfast.core import checked_folder, outside
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import check_path
@@ -115,7 +114,7 @@ def make(run: Path, number: int | None, output: Path, embodiment: str | None = N
     read = read_run(run)
     stage = _stage(read, number)
     files = stage.checkpoint
-    problem = checkpoint.verify(files.folder)
+    problem = checked_folder.verify(files.folder)
     if problem:
         raise HoldfastError(
             f"Checkpoint {files.folder} is damaged: {problem}. Run the same `holdfast train` command again to mend it."
@@ -134,7 +133,7 @@ def make(run: Path, number: int | None, output: Path, embodiment: str | None = N
             if Path(name).suffix not in _KINDS:
                 raise HoldfastError(f"{files.folder / name} has no place in a bundle: {_ONLY}.")
 
-    checkpoint.write(output, fill, needed=sum(p.stat().st_size for p in files.policy.rglob("*")))
+    checked_folder.write(output, fill, needed=sum(p.stat().st_size for p in files.policy.rglob("*")))
     return load(output)
 
 
@@ -159,8 +158,8 @@ def load(folder: Path) -> Bundle:
     check_pictures(about.cameras, folder / ABOUT)
     return Bundle(
         path=folder,
-        hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
-        weights=checkpoint.file_hash(folder / WEIGHTS),
+        hash=checked_folder.file_hash(folder / checked_folder.MANIFEST),
+        weights=checked_folder.file_hash(folder / WEIGHTS),
         normalization=normalization,
         tasks=tasks,
         embodiment=about.embodiment,
@@ -188,15 +187,15 @@ def _check_dimensions(about: Description, normalization: Normalization, file: Pa
 
 def verify(folder: Path) -> str | None:
     """Say what is wrong with a bundle; None if it has every file with its bytes, no other, and none that runs code."""
-    file = folder / checkpoint.MANIFEST
+    file = folder / checked_folder.MANIFEST
     if not file.is_file() or file.is_symlink():
-        return f"there is no {checkpoint.MANIFEST}" if folder.is_dir() else "there is no such folder"
+        return f"there is no {checked_folder.MANIFEST}" if folder.is_dir() else "there is no such folder"
     try:
-        manifest = checkpoint.read_manifest(folder)
+        manifest = checked_folder.read_manifest(folder)
         with outside.open_file(file) as content:
             altered = content.read() != json.dumps(manifest, indent=1).encode()
         if altered:
-            return f"{checkpoint.MANIFEST} was altered"
+            return f"{checked_folder.MANIFEST} was altered"
         problem = _compare(folder, manifest)
         if problem is None:
             check_folder(folder / POLICY)
@@ -209,7 +208,7 @@ def verify(folder: Path) -> str | None:
 
 def _compare(folder: Path, manifest: dict[str, str]) -> str | None:
     """What differs between the files of a folder and its manifest."""
-    found = _files(folder) - {checkpoint.MANIFEST}
+    found = _files(folder) - {checked_folder.MANIFEST}
     for name in sorted({ABOUT, NORMALIZATION, WEIGHTS, *manifest} - found):
         return f"{name} is missing"
     for name in sorted(found - manifest.keys()):
@@ -219,7 +218,7 @@ def _compare(folder: Path, manifest: dict[str, str]) -> str | None:
             return f"{name} is a link"
         if not (folder / name).is_file() or Path(name).suffix not in _KINDS:
             return f"{name} has no place in it: {_ONLY}"
-        if checkpoint.file_hash(folder / name) != digest:
+        if checked_folder.file_hash(folder / name) != digest:
             return f"{name} does not have the bytes that were written"
     return None
 
