@@ -25,7 +25,7 @@ from holdfast.arenas.arena_file import set_up_arenas
 from holdfast.commands.overall_progress import OverallProgress
 from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.progress import VARIABLE, ProgressState, progress_file, read_state
+from holdfast.core.progress import VARIABLE, last_line, progress_file, read_progress
 from holdfast.recipes import RECIPES, SEEDS
 from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
 from holdfast.recipes.recipe import Chain, Command, Recipe
@@ -160,17 +160,6 @@ class Job:
         """The command that is running."""
         return self.chain[0]
 
-    @property
-    def progress(self) -> ProgressState:
-        """How far the running command is, in the words of its progress or of its log."""
-        return read_state(progress_file(self.log)) or ProgressState(self.last_line)
-
-    @property
-    def last_line(self) -> str:
-        """The last line of the log."""
-        lines = self.log.read_text(errors="replace").replace("\r", "\n").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
-
 
 def carry_out(phase: list[Chain], logs: Path, console: Console, overall: OverallProgress, ranks: int = 1) -> None:
     """Run the chains of one phase in parallel; the first failure stops the others and is shown.
@@ -198,7 +187,7 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, overall: Overall
     with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         while running := [jobs[number] for number in range(len(jobs)) if not over(number)]:
             time.sleep(0.2)
-            found = [(job.command, job.progress) for job in running]
+            found = [(job.command, read_progress(job.log)) for job in running]
             lines = [Text(f"  {command[0]}: {now.text}", overflow="ellipsis", no_wrap=True) for command, now in found]
             live.update(Group(overall.update((command, now.share) for command, now in found), *lines))
     console.print(f"  {time.monotonic() - began:.0f} s")
@@ -237,7 +226,7 @@ def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Conso
 
 
 def _failure(job: Job) -> str:
-    said = job.last_line.removeprefix("holdfast: ")
+    said = (last_line(job.log) or f"exit status {job.process.returncode}.").removeprefix("holdfast: ")
     return f"`{_shown(job.command, job.ranks)}` failed: {said} Its output is in {job.log}."
 
 

@@ -32,14 +32,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
-from holdfast.core.progress import ProgressState, progress_file, read_state
+from holdfast.core.progress import read_progress
 from holdfast.core.tables import without_empty_columns
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.history import job_states
 from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
-from holdfast.studies.on_node import is_running, last_line
+from holdfast.studies.on_node import is_running
 from holdfast.studies.on_ray import Cluster, FinishedJob
 from holdfast.studies.part import part_of
 from holdfast.studies.plan import PlannedRun, check_devices, complete_jobs, make_plan, status
@@ -220,17 +220,12 @@ def _carry_out(
                 if not console.is_terminal:
                     console.print(work.text())
             running = [one for one in left if is_running(folder.log(one))]
-            now = {job.name: _now(folder.log(job)) for job in running}
+            now = {job.name: read_progress(folder.log(job)) for job in running}
             bar = ProgressBar(total=1.0, completed=work.share({name: state.share for name, state in now.items()}))
             said = [f"  {name}: {state.text}" for name, state in now.items()]
             lines = [Text(line, overflow="ellipsis", no_wrap=True) for line in said]
             live.update(Group(bar, Text(work.text()), *lines))
     return failed
-
-
-def _now(log: Path) -> ProgressState:
-    """How far a job is, in the words of its progress or of its log."""
-    return read_state(progress_file(log)) or ProgressState(last_line(log))
 
 
 def _print_outcome(outcome: FinishedJob, folder: StudyFolder, console: Console) -> None:

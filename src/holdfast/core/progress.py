@@ -145,3 +145,18 @@ def read_state(file: Path) -> ProgressState | None:
         return read_json(ProgressState, file)
     except HoldfastError:
         return None
+
+
+def read_progress(log: Path) -> ProgressState:
+    """How far a running command is, in the words of its progress or of its log."""
+    return read_state(progress_file(log)) or ProgressState(last_line(log) or "starting")
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not empty."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").replace("\r", "\n").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

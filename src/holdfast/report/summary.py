@@ -82,7 +82,7 @@ def _training(runs: Sequence[RunResults], position: int) -> Plain:
         "tasks": [{"name": task.name, "title": task.title} for task in run.tasks],
         "replay": _replay(run),
         "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
-        "audit": _range_checks(run),
+        "range_checks": _range_checks(run),
     }
 
 

@@ -26,7 +26,7 @@ class GraphedLoss:
         self._graphs: CudaGraphs[Learned] = CudaGraphs()
 
     def learn(
-        self, learn: Learn, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: BatchSlice
+        self, learn: Learn, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, batch_slice: BatchSlice
     ) -> Loss:
         """Set the gradient and return the loss. The next call overwrites the memory of both."""
         given = {**batch, "active": active, "share": share}
@@ -36,7 +36,7 @@ class GraphedLoss:
             for weight in self._weights:
                 weight.grad = None  # so that the gradient is written, not added
             batch = dict(zip(inputs, values, strict=True))
-            loss = learn(batch, batch.pop("active", None), batch.pop("share"), part)
+            loss = learn(batch, batch.pop("active", None), batch.pop("share"), batch_slice)
             return loss, [weight.grad for weight in self._weights]
 
         loss, gradients = self._graphs.play(once, *inputs.values())

@@ -131,25 +131,27 @@ class NanoPolicy(PreTrainedPolicy):
             ratio = quantile_range(state_q01, state_q99)[self.paired] / quantile_range(action_q01, action_q99)
             self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
 
-    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
+    def loss_elements(self, batch: Batch, batch_slice: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator, several for each observation, whose errors are
         averaged; in training mode also noise on the proprioception.
         """
-        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, batch_slice)), len(batch[ACTION]))
 
-    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+    def draw_noise(self, batch: Batch, batch_slice: BatchSlice | None = None) -> FlowNoise:
         """Draw what the loss of a batch needs."""
         actions, state = batch[ACTION], batch[OBS_STATE]
         rows, device = len(actions) * self.config.noise_draws, actions.device
-        noise = draw(part, rows, lambda n: torch.randn(n, *actions.shape[1:], device=device))
+        noise = draw(batch_slice, rows, lambda n: torch.randn(n, *actions.shape[1:], device=device))
         # Early times decide where the chunk goes, late ones only refine it. So the share of noise follows pi0's
         # Beta(1.5, 1), drawn by inverting its distribution function.
-        time = 1 - draw(part, rows, lambda n: torch.rand(n, device=device)) ** (2 / 3)
+        time = 1 - draw(batch_slice, rows, lambda n: torch.rand(n, device=device)) ** (2 / 3)
         if not self.training:
             return FlowNoise(noise, time)
-        return FlowNoise(noise, time, draw(part, len(state), lambda n: torch.randn(n, *state.shape[1:], device=device)))
+        return FlowNoise(
+            noise, time, draw(batch_slice, len(state), lambda n: torch.randn(n, *state.shape[1:], device=device))
+        )
 
     def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
         """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""

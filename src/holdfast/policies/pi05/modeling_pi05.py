@@ -122,21 +122,21 @@ class Pi05FastPolicy(PreTrainedPolicy):
         """Forget the queued actions, at the start of an episode."""
         self._queue: deque[Tensor] = deque()
 
-    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
+    def loss_elements(self, batch: Batch, batch_slice: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator.
         """
-        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, batch_slice)), len(batch[ACTION]))
 
-    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+    def draw_noise(self, batch: Batch, batch_slice: BatchSlice | None = None) -> FlowNoise:
         """Draw what the loss of a batch needs."""
         rows, device = len(batch[ACTION]), batch[ACTION].device
         noise = draw(
-            part, rows, lambda n: torch.randn(n, *batch[ACTION].shape[1:-1], self.noise_shape[1], device=device)
+            batch_slice, rows, lambda n: torch.randn(n, *batch[ACTION].shape[1:-1], self.noise_shape[1], device=device)
         )
         # Beta(alpha, 1) by inverting its distribution function, on the device.
-        drawn = draw(part, rows, lambda n: torch.rand(n, device=device))
+        drawn = draw(batch_slice, rows, lambda n: torch.rand(n, device=device))
         drawn = drawn ** (1 / self.config.time_sampling_beta_alpha)
         return FlowNoise(noise, drawn * self.config.time_sampling_scale + self.config.time_sampling_offset)
 
