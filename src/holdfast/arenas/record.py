@@ -37,15 +37,15 @@ from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
 from holdfast.core.outside import read_json
 from holdfast.core.processes import FORKED, worker_pool
+from holdfast.core.progress import WatchSteps
+from holdfast.data.lerobot.writer import WRITER_MODULE
 
 _ORDER, _LOCK = "order.json", ".lock"  # in the folder of the parts
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
 _since: Any = None
 
-type Job = partial[None]
-type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
-type Watch = Callable[[int], None]  # control steps so far
+type ReportCounts = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Work:
     def _begun(self) -> Path | None:
         return self.final if self.final.exists() else None
 
-    def next_jobs(self, row: int) -> list[Job]:
+    def next_jobs(self, row: int) -> list[partial[None]]:
         """The jobs to run when none of this recording is running: record missing parts, then join them all."""
         if not self.left:
             return []
@@ -140,8 +140,8 @@ def record(
     orders: Sequence[RecordingOrder],
     output: Path,
     processes: int,
-    report: Report = lambda task, kept, dropped: None,
-    watch: Watch = lambda steps: None,
+    report: ReportCounts = lambda task, kept, dropped: None,
+    watch: WatchSteps = lambda steps: None,
 ) -> list[Recording]:
     """Record tasks into the datasets `output/<task>`, continuing what exists already.
 
@@ -198,7 +198,7 @@ def _notes(final: Path) -> dict[str, Any]:
     return notes
 
 
-def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -> None:
+def _run_jobs(works: list[Work], processes: int, report: ReportCounts, watch: WatchSteps) -> None:
     """Run all jobs of all recordings, those of the first task first, then those of the longest."""
     works = works[:1] + sorted(works[1:], key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
@@ -224,7 +224,7 @@ def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch) -
 class _Counts:
     """Counts of demonstrations kept and dropped, by recording: those on disk, and those since."""
 
-    def __init__(self, works: list[Work], report: Report) -> None:
+    def __init__(self, works: list[Work], report: ReportCounts) -> None:
         self.since = FORKED.Array("i", 2 * len(works) + 1)
         self._works, self._report = works, report
         finished = [work.parts for work in works]
@@ -244,7 +244,7 @@ class _Counts:
 
 @contextmanager
 def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
-    pool = worker_pool(processes, ["holdfast.arenas.record", "lerobot.datasets.lerobot_dataset"], _enter, since)
+    pool = worker_pool(processes, ["holdfast.arenas.record", WRITER_MODULE], _enter, since)
     try:
         yield pool
     except BrokenProcessPool:

@@ -28,7 +28,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.progress import VARIABLE, last_line, progress_file, read_progress
 from holdfast.recipes import RECIPES, SEEDS
 from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
-from holdfast.recipes.recipe import Chain, Command, Recipe
+from holdfast.recipes.recipe import Chain, CommandLine, Recipe
 
 _HELP = """\
 Run a named experiment: record (if needed), train, evaluate, report. It runs ordinary holdfast commands, printed as they
@@ -147,7 +147,7 @@ def _on_gpus(recipe: Recipe, args: argparse.Namespace, console: Console) -> tupl
 
 
 @dataclass
-class Job:
+class RunningChain:
     """A chain of commands, of which the first is running, and the log of that one."""
 
     chain: Chain
@@ -156,7 +156,7 @@ class Job:
     process: subprocess.Popen[bytes]
 
     @property
-    def command(self) -> Command:
+    def command(self) -> CommandLine:
         """The command that is running."""
         return self.chain[0]
 
@@ -194,8 +194,8 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, overall: Overall
 
 
 @contextmanager
-def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator[list[Job]]:
-    jobs: list[Job] = []
+def _started(phase: list[Chain], start: Callable[[Chain, int], RunningChain]) -> Iterator[list[RunningChain]]:
+    jobs: list[RunningChain] = []
     try:
         for number, chain in enumerate(phase):
             jobs.append(start(chain, number))
@@ -209,7 +209,7 @@ def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator
             file.unlink(missing_ok=True)
 
 
-def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Console, ranks: int) -> Job:
+def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Console, ranks: int) -> RunningChain:
     """Start the first command of a chain."""
     command = chain[0]
     console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
@@ -222,10 +222,10 @@ def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Conso
     launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
     with log.open("wb") as file:
         process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
-    return Job(chain, ranks, log, process)
+    return RunningChain(chain, ranks, log, process)
 
 
-def _failure(job: Job) -> str:
+def _failure(job: RunningChain) -> str:
     said = (last_line(job.log) or f"exit status {job.process.returncode}.").removeprefix("holdfast: ")
     return f"`{_shown(job.command, job.ranks)}` failed: {said} Its output is in {job.log}."
 
@@ -258,20 +258,20 @@ def _base(output: Path, dry_run: bool, console: Console) -> int:
     return 0
 
 
-def _run_name(command: Command) -> str:
+def _run_name(command: CommandLine) -> str:
     """The name of the run that a command trains or evaluates, or nothing."""
     outputs = [flag.partition("=")[2] for flag in command if flag.startswith("--output=")]
     runs = [] if command[0] != "evaluate" else list(takewhile(lambda word: not word.startswith("--"), command[1:]))
     return "-".join(Path(folder).name for folder in (*outputs, *runs))
 
 
-def _torchrun(command: Command, ranks: int) -> Command:
+def _torchrun(command: CommandLine, ranks: int) -> CommandLine:
     """What starts a training on several GPUs: torchrun, on a port that is free."""
     if command[0] != "train" or ranks == 1:
         return ()
     return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
 
 
-def _shown(command: Command, ranks: int = 1) -> str:
+def _shown(command: CommandLine, ranks: int = 1) -> str:
     started = _torchrun(command, ranks)
     return shlex.join(("torchrun", *started[2:], "-m", "holdfast", *command) if started else ("holdfast", *command))

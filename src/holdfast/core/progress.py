@@ -34,6 +34,8 @@ from holdfast.core.json_records import read_json, to_json
 VARIABLE = "HOLDFAST_PROGRESS"
 _EVERY = 0.5  # seconds between two states in the file
 
+type WatchSteps = Callable[[int], None]  # told the control steps of all simulators so far, at least every second
+
 
 @dataclass(frozen=True)
 class ProgressState:

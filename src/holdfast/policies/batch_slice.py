@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+type TensorBatch = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class BatchSlice:

@@ -22,17 +22,16 @@ from holdfast.replay.buffer import Buffer, Kept
 
 
 class EpisodeStore:
-    """All copies of one run. `peak` is the most bytes they and the task being learned took together."""
+    """All copies of one run, in its `folder`. `peak` is the most bytes they and the current task took together."""
 
-    def __init__(self, run: Path) -> None:
-        self._run = run
-        self.folder = run / "buffer"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.peak = self._current = 0
 
     def place(self, kept: Kept) -> Path:
         """Folder of the copy of a task."""
         folder = self.folder / kept.task
-        checked_folder.check_no_link(folder, self._run)
+        checked_folder.check_no_link(folder, self.folder.parent)
         return folder / str(len(kept.episodes))
 
     def check(self, kept: Kept) -> None:
@@ -81,7 +80,9 @@ class EpisodeStore:
         part = EpisodeChoice(source, kept.episodes, {**origin, "episodes": list(kept.episodes)})
         share = len(source.frames_of(kept.episodes)) / len(source.state)
         needed = int(share * size(source.root))
-        checked_folder.write(target, lambda folder: write_episodes(folder, [part], {"run": str(self._run)}), needed)
+        checked_folder.write(
+            target, lambda folder: write_episodes(folder, [part], {"run": str(self.folder.parent)}), needed
+        )
 
     def _update_peak(self) -> None:
         self.peak = max(self.peak, size(self.folder) + self._current)

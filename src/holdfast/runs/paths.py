@@ -59,6 +59,11 @@ class StagePaths:
         return self.folder / "progress"
 
     @property
+    def tensorboard(self) -> Path:
+        """What TensorBoard shows, with `--log.tensorboard`."""
+        return self.folder / "tensorboard"
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The final checkpoint, which may not exist yet."""
         return Checkpoint(self.folder / "checkpoint")
@@ -166,6 +171,11 @@ class RunPaths:
     def stages(self) -> Path:
         """Folder of all stages; `run.py` says which of its folders are some."""
         return self.root / "stages"
+
+    @property
+    def buffer(self) -> Path:
+        """The run's own copies of kept episodes."""
+        return self.root / "buffer"
 
     def stage(self, stage: Stage) -> StagePaths:
         """The files of a stage."""
