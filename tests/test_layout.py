@@ -18,9 +18,9 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "holdfast"
 # Each entry imports only entries to its left.
 ORDER = [
-    "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
-    "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "lerobot_plugins",
-    "api", "recipes", "studies", "commands", "cli",
+    "core", "embodiments", "catalog", "rubric", "metrics", "matrix_files", "norm", "data", "replay", "policies",
+    "methods", "runs", "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots",
+    "lerobot_plugins", "api", "recipes", "studies", "commands", "cli",
 ]  # fmt: skip
 LEROBOT = (
     "arenas.worker.lerobot_worker",  # it runs in the simulator's own Python
@@ -29,7 +29,7 @@ LEROBOT = (
     "twin",
     "robots",
 )  # the folders that may import LeRobot; CONTRIBUTING says so too
-WITHOUT_TORCH = ("core", "catalog", "rubric", "metrics", "methods")
+WITHOUT_TORCH = ("core", "catalog", "rubric", "metrics", "matrix_files", "methods")
 # One name, two classes: both networks are built of layers that everybody calls so.
 LAYERS = {
     name: {"holdfast.policies.nano.network", "holdfast.policies.pi05.gemma"}
