@@ -1,6 +1,7 @@
 """The shards of a recording: each is a complete dataset with the demonstrations of a few seeds.
 
 So shards are recorded in parallel, a kill loses only those in progress, and a restart sees on disk what is missing.
+Frames are not put into the frame cache: it holds them at a policy's size, which is not known yet.
 """
 
 from __future__ import annotations
