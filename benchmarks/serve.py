@@ -122,7 +122,7 @@ def main() -> None:
     from bundles import make_trained
 
     from holdfast.policies.pilot import Pilot
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     with tempfile.TemporaryDirectory() as scratch:
         bundle = make(make_trained(Path(scratch) / "run", base=SIZE), 2, Path(scratch) / "bundle")

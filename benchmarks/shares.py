@@ -94,9 +94,9 @@ def record(tasks: list[str], episodes: int, scratch: Path) -> None:
         work = scratch / f".{task}"
         (work / recording_shards.FRAMES).mkdir(parents=True)
         with shares.part("everything else"):
-            recording_shards.record_part(order, work, range(SEED, SEED + episodes), lambda kept: None, lambda: None)
-            parts = recording_shards.finished_parts(order, work)
-            recording_shards.join_parts(order, parts, work, scratch / task)
+            recording_shards.record_shard(order, work, range(SEED, SEED + episodes), lambda kept: None, lambda: None)
+            shards = recording_shards.finished_shards(order, work)
+            recording_shards.join_shards(order, shards, work, scratch / task)
         frames += count_frames(scratch / task)
     shares.print(frames, "frame")
 

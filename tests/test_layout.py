@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
+
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "holdfast"
 # Each entry imports only entries to its left.
 ORDER = [
-    "core", "embodiments", "catalog", "rubric", "metrics", "norm", "data", "replay", "policies", "methods", "runs",
-    "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots", "lerobot_plugins",
-    "api", "recipes", "studies", "commands", "cli",
+    "core", "embodiments", "catalog", "rubric", "metrics", "matrix_files", "norm", "data", "replay", "policies",
+    "methods", "runs", "train", "twin", "arenas", "evaluate", "report", "serve", "console", "robots",
+    "lerobot_plugins", "api", "recipes", "studies", "commands", "cli",
 ]  # fmt: skip
 LEROBOT = (
     "arenas.worker.lerobot_worker",  # it runs in the simulator's own Python
@@ -27,7 +29,7 @@ LEROBOT = (
     "twin",
     "robots",
 )  # the folders that may import LeRobot; CONTRIBUTING says so too
-WITHOUT_TORCH = ("core", "catalog", "rubric", "metrics", "methods")
+WITHOUT_TORCH = ("core", "catalog", "rubric", "metrics", "matrix_files", "methods")
 # One name, two classes: both networks are built of layers that everybody calls so.
 LAYERS = {
     name: {"holdfast.policies.nano.network", "holdfast.policies.pi05.gemma"}
@@ -65,6 +67,8 @@ def imported(module: str) -> dict[str, int]:
     found = {}
     for line, source, name in imports(MODULES[module]):
         target = f"{source}.{name}" if f"{source}.{name}" in MODULES else source
+        if source == "holdfast":  # the Python API: each name comes from a module
+            target = holdfast._MODULES.get(name, target)
         if target.split(".")[0] == "holdfast" and target not in ("holdfast", module):
             found[target] = line
     return found
@@ -222,12 +226,25 @@ def test_every_command_has_its_file():
     assert set(COMMANDS) - files == set(), "there are commands without a file"
 
 
-def test_no_two_classes_have_one_name():
+def types_in(module: str):
+    """Names of all classes and type aliases of a module: `class X`, `type X = ...`, and `X = Literal[...]`."""
+    for node in ast.walk(tree(MODULES[module])):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.TypeAlias):
+            yield node.name.id
+    for node in tree(MODULES[module]).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name[0].isupper() and not name.isupper():
+                yield name
+
+
+def test_no_two_types_have_one_name():
     owners = defaultdict(set)
-    for module, path in MODULES.items():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef):
-                owners[node.name].add(module)
+    for module in MODULES:
+        for name in types_in(module):
+            owners[name].add(module)
     wrong = [
         f"{name}: {', '.join(sorted(found))}"
         for name, found in owners.items()
@@ -262,6 +279,30 @@ def test_methods_are_told_apart_by_what_their_classes_say():
         if isinstance(name, ast.Constant) and name.value in METHODS
     ]
     assert not wrong, "ask METHODS[...] instead of comparing names:\n" + "\n".join(wrong)
+
+
+def test_modules_of_lerobot_are_named_in_its_folders_only():
+    """A text like "lerobot.datasets" is an import, too: somebody will make one of it."""
+    allowed = tuple(f"holdfast.{folder}." for folder in LEROBOT)
+    wrong = [
+        f"{place(module)}:{node.lineno} names {node.value}"
+        for module, path in MODULES.items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.fullmatch(r"lerobot(\.\w+)+", node.value) and not f"{module}.".startswith(allowed)
+    ]
+    assert not wrong, f"LeRobot is known only in {', '.join(LEROBOT)}:\n" + "\n".join(wrong)
+
+
+def test_mujoco_is_imported_by_the_twin_only():
+    allowed = ("holdfast.twin.", "holdfast.arenas.worker.")  # a worker runs in its simulator's own Python
+    wrong = [
+        f"{place(module)}:{line} imports {source}"
+        for module, path in MODULES.items()
+        for line, source, _ in imports(path)
+        if source.split(".")[0] == "mujoco" and not f"{module}.".startswith(allowed)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("part", WITHOUT_TORCH)

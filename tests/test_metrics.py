@@ -8,15 +8,8 @@ from hypothesis import strategies as st
 from holdfast import catalog
 from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Matrix
-from holdfast.metrics import (
-    Agreement,
-    Figure,
-    cohens_kappa,
-    matrix_from_csv,
-    matrix_from_json,
-    mean_of_means,
-    summarize,
-)
+from holdfast.matrix_files import matrix_from_json
+from holdfast.metrics import Figure, mean_of_means, summarize
 
 TASKS = ["stack_bowls", "hang_cup", "press_button"]
 ROWS = [[100], [80, 90], [50, 85, 70]]
@@ -181,80 +174,6 @@ def test_cell_outside_the_matrix_is_refused(matrix):
         summarize(matrix)
 
 
-def test_json_forms_of_a_score():
-    matrix = matrix_from_json({"tasks": ["a", "b"], "cells": [[1], [[2, 3.5], None]], "baseline": [None, [4]]})
-    assert matrix == Matrix(("a", "b"), {(1, 1): (1,), (1, 2): (2, 3.5)}, {2: (4,)})
-    assert matrix_from_json({"tasks": ["a"], "cells": [[[]]]}).cells == {}
-
-
-@pytest.mark.parametrize(
-    ("obj", "says"),
-    [
-        ([1], "object"),
-        ({"cells": [[1]]}, "names of its tasks"),
-        ({"tasks": [], "cells": [[1]]}, "names of its tasks"),
-        ({"tasks": ["a", 2], "cells": [[1]]}, "names of its tasks"),
-        ({"tasks": ["a", "a"], "cells": [[1]]}, "once"),
-        ({"tasks": ["a"]}, "'cells' must list 1 to 1 rows.*nothing"),
-        ({"tasks": ["a"], "cells": []}, "a list of 0"),
-        ({"tasks": ["a"], "cells": [[1], [1]]}, "a list of 2"),
-        ({"tasks": ["a", "b"], "cells": [1]}, "Row 1 .*got 1"),
-        ({"tasks": ["a", "b"], "cells": [[1], [1]]}, "Row 2 .*a list of 1.*null"),
-        ({"tasks": ["a", "b"], "cells": [[1, 2, 3]]}, "Row 1 .*a list of 3"),
-        ({"tasks": ["a"], "cells": [["1"]]}, "a after stage 1 .*'1'"),
-        ({"tasks": ["a"], "cells": [[True]]}, "a after stage 1 .*True"),
-        ({"tasks": ["a"], "cells": [[[[1]]]]}, "a after stage 1"),
-        ({"tasks": ["a"], "cells": [[float("inf")]]}, "inf of a after stage 1"),
-        ({"tasks": ["a"], "cells": [[1]], "baseline": [1, 2]}, "'baseline' must list 1 .*a list of 2"),
-        ({"tasks": ["a"], "cells": [[1]], "baseline": {"a": 1}}, "'baseline'"),
-        ({"tasks": ["a"], "cells": [[1]], "baseline": ["x"]}, "baseline of a .*'x'"),
-        ({"tasks": ["a"], "cells": [[1]], "baselin": [1]}, "Did you mean 'baseline'"),
-    ],
-)
-def test_wrong_json_is_explained(obj, says):
-    with pytest.raises(HoldfastError, match=says):
-        matrix_from_json(obj)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "stage,stack_bowls,hang_cup,press_button\n1,100,,\n2,80,90,\n3,50,85,70\nbaseline,95,80,75\n",
-        "\ufeffstage, stack_bowls, hang_cup, press_button\r\n1,100\r\n2,80,90\r\n\r\n3,50,85,70\r\nbaseline,95,80,75",
-    ],
-)
-def test_csv_equals_json(text):
-    assert matrix_from_csv(text) == MATRIX
-
-
-def test_csv_keeps_absent_absent():
-    matrix = matrix_from_csv("stage,a,b\n1,10,5\n2,,0\n")
-    assert matrix == Matrix(("a", "b"), {(1, 1): (10,), (2, 1): (5,), (2, 2): (0,)})
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "empty file"),
-        ("a,b\n1,2\n", "'a,b'"),
-        ("stage\n1\n", "names of its tasks"),
-        ("stage,a,a\n1,2,3\n", "once"),
-        ("stage,a\n", "no row of a stage"),
-        ("stage,a\nbaseline,3\n", "no row of a stage"),
-        ("stage,a\n2,3\n", "1 to 1.*'2'"),
-        ("stage,a\nfirst,3\n", "'first'"),
-        ("stage,a\n1,3\n1,4\n", "'1' has two rows"),
-        ("stage,a\n1,3\nbaseline,3\nbaseline,4\n", "'baseline' has two rows"),
-        ("stage,a\n1,3,4\n", "2 scores for 1"),
-        ("stage,a\n1,good\n", "a after stage 1 .*'good'"),
-        ("stage,a\n1,nan\n", "a after stage 1"),
-    ],
-)
-def test_wrong_csv_is_explained(text, says):
-    with pytest.raises(HoldfastError, match=says):
-        matrix_from_csv(text)
-
-
 def test_mean_of_means_weighs_groups_alike_and_needs_two_values_for_an_interval():
     figure = mean_of_means([[100.0, 0.0, 50.0, 50.0], [10.0, 10.0]])
     assert figure.value == 30.0
@@ -262,45 +181,3 @@ def test_mean_of_means_weighs_groups_alike_and_needs_two_values_for_an_interval(
     assert mean_of_means([[1.0, 2.0], [3.0]]).low is None
     assert mean_of_means([[1.0], []]).value is None
     assert mean_of_means([]).value is None
-
-
-def answers(both_yes, first_only, second_only, both_no):
-    return (
-        [(True, True)] * both_yes
-        + [(True, False)] * first_only
-        + [(False, True)] * second_only
-        + [(False, False)] * both_no
-    )
-
-
-@pytest.mark.parametrize(
-    ("table", "observed", "kappa"),
-    [
-        # 35 of 50 agree; yes is said 25 and 30 times, so chance gives 0.5 * 0.6 + 0.5 * 0.4 = 0.5.
-        ((20, 5, 10, 15), 0.7, 0.4),
-        # 60 of 100 agree in both; what chance gives differs: 0.54, and 0.46.
-        ((45, 15, 25, 15), 0.6, (0.6 - 0.54) / 0.46),
-        ((25, 35, 5, 35), 0.6, (0.6 - 0.46) / 0.54),
-        ((3, 0, 0, 7), 1.0, 1.0),
-        ((0, 5, 5, 0), 0.0, -1.0),
-        ((0, 4, 0, 0), 0.0, 0.0),  # each is constant, and they differ
-        ((4, 1, 0, 0), 0.8, 0.0),  # one always says yes: no better than chance
-    ],
-)
-def test_kappa_worked_by_hand(table, observed, kappa):
-    found = cohens_kappa(answers(*table))
-    assert (found.count, found.observed) == (sum(table), pytest.approx(observed))
-    assert found.kappa == pytest.approx(kappa)
-
-
-def test_kappa_is_undefined_where_both_always_say_the_same():
-    assert cohens_kappa(answers(4, 0, 0, 0)) == Agreement(4, 1.0, None, "both always said yes")
-    assert cohens_kappa(answers(0, 0, 0, 3)) == Agreement(3, 1.0, None, "both always said no")
-    assert cohens_kappa([]) == Agreement(0, None, None, "nothing was rated by both")
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
-def test_kappa_does_not_care_who_is_first_or_what_yes_means(pairs):
-    found = cohens_kappa(pairs).kappa
-    assert cohens_kappa([(b, a) for a, b in pairs]).kappa == found
-    assert cohens_kappa([(not a, not b) for a, b in pairs]).kappa == found

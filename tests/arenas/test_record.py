@@ -16,7 +16,7 @@ import pytest
 from toys import fork_workers
 
 from holdfast.arenas import demonstrate, record
-from holdfast.arenas import recording_shards as parts
+from holdfast.arenas import recording_shards as shards
 from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.scored_episode import ScoredEpisode
 from holdfast.catalog import task as catalog_task
@@ -34,10 +34,10 @@ SHARP = 30.0  # dB
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory) -> Path:
-    """The dataset of ORDER, recorded in one go with another by two processes in parts of two episodes."""
+    """The dataset of ORDER, recorded in one go with another by two processes in shards of two episodes."""
     output = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART", 2)
+        patch.setattr(shards, "SHARD", 2)
         steps: list[int] = []
         done, other = record.record([ORDER, OTHER], output, processes=2, watch=steps.append)
     assert (done.seeds, other.seeds) == ((500, 501, 502), (500,))
@@ -153,19 +153,19 @@ def test_a_shorter_recording_is_extended_to_what_one_go_gives(recorded, shorter,
     first = shutil.copytree(shorter, tmp_path / "press_button")
     if killed:  # when the longer recording was about to take the place of the shorter one
         work = record.Work(ORDER, tmp_path / ".press_button.recording", first)
-        parts.write_json(work.folder / "order.json", asdict(ORDER))
-        first.rename(work.folder / parts.BEFORE)
+        shards.write_json(work.folder / "order.json", asdict(ORDER))
+        first.rename(work.folder / shards.BEFORE)
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([ORDER], tmp_path, 1, lambda *said: reports.append(said))
     assert (done.folder, done.seeds) == (first, (500, 501, 502))
     assert [said[1] for said in reports] == [2, 3], "the first two were not recorded again"
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
-    assert parts.read_notes(done.folder) == parts.read_notes(recorded)
+    assert shards.read_notes(done.folder) == shards.read_notes(recorded)
     assert list(tmp_path.iterdir()) == [done.folder]
 
 
 @pytest.mark.parametrize("running", [False, True])
-def test_parts_of_a_longer_recording_outlive_the_command_of_the_shorter_one(recorded, running):
+def test_shards_of_a_longer_recording_outlive_the_command_of_the_shorter_one(recorded, running):
     longer = record.Work(replace(ORDER, episodes=9), recorded.parent / ".press_button.recording", recorded)
     with longer.locked() if running else nullcontext():
         longer.begin()
@@ -177,12 +177,12 @@ def test_parts_of_a_longer_recording_outlive_the_command_of_the_shorter_one(reco
     assert not longer.folder.exists()
 
 
-def test_a_link_in_place_of_the_parts_is_refused(tmp_path):
+def test_a_link_in_place_of_the_shards_is_refused(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis").write_text("text")
     notes = {"order": asdict(ORDER), "seeds": [500, 501, 502], "dropped": []}
-    (tmp_path / "press_button" / parts.NOTES).parent.mkdir(parents=True)
-    (tmp_path / "press_button" / parts.NOTES).write_text(json.dumps(notes))
+    (tmp_path / "press_button" / shards.NOTES).parent.mkdir(parents=True)
+    (tmp_path / "press_button" / shards.NOTES).write_text(json.dumps(notes))
     (tmp_path / ".press_button.recording").symlink_to(tmp_path / "precious")
     with pytest.raises(HoldfastError, match="is a link; it must be a folder"):
         record.record([ORDER], tmp_path, 1)
@@ -193,7 +193,7 @@ def test_a_link_in_place_of_the_parts_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("link", ["frames", "order.json", "before", "part-500-3", "part-500-3/meta/info.json", ".lock"])
-def test_a_link_among_the_parts_is_refused_before_anything_is_recorded(tmp_path, link):
+def test_a_link_among_the_shards_is_refused_before_anything_is_recorded(tmp_path, link):
     (tmp_path / "precious").mkdir()
     place = tmp_path / "data" / ".press_button.recording" / link
     place.parent.mkdir(parents=True)
@@ -213,13 +213,13 @@ def test_a_dataset_that_is_a_link_to_nowhere_is_refused_before_anything_is_recor
 def test_an_extended_recording_goes_on_after_the_last_seed_that_was_tried(tmp_path):
     notes = {"order": asdict(replace(ORDER, episodes=2)), "seeds": [500, 503], "dropped": [501, 502]}
     (tmp_path / "begun" / "meta").mkdir(parents=True)
-    (tmp_path / "begun" / parts.NOTES).write_text(json.dumps(notes))
+    (tmp_path / "begun" / shards.NOTES).write_text(json.dumps(notes))
     longer = replace(ORDER, episodes=9)
-    assert parts.missing_parts(longer, tmp_path, tmp_path / "begun") == [range(504, 509), range(509, 511)]
+    assert shards.missing_shards(longer, tmp_path, tmp_path / "begun") == [range(504, 509), range(509, 511)]
 
 
 def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART", 1)
+    monkeypatch.setattr(shards, "SHARD", 1)
 
     def interrupt(task: str, kept: int, dropped: int) -> None:
         if kept == 2:
@@ -230,7 +230,7 @@ def test_interrupted_recording_goes_on_and_ends_the_same(recorded, tmp_path, mon
     assert not (tmp_path / "press_button").exists()
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([ORDER], tmp_path, 1, lambda *said: reports.append(said))
-    assert reports[0][1] >= 1, "the first part was not recorded again"
+    assert reports[0][1] >= 1, "the first shard was not recorded again"
     assert reports[-1] == ("press_button", 3, 0)
     assert same(open_source(str(done.folder)), open_source(str(recorded)))
 
@@ -239,16 +239,16 @@ def _record(folder: Path) -> None:
     """Record in a process of its own, which leads a group."""
     os.setsid()
     fork_workers()
-    parts.PART = 2
+    shards.SHARD = 2
     record.record([ORDER], folder, 1)
 
 
 def test_killed_recording_goes_on_and_leaves_no_process_behind(recorded, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART", 2)
+    monkeypatch.setattr(shards, "SHARD", 2)
     process = FORKED.Process(target=_record, args=(tmp_path,))
     process.start()
-    first_part = tmp_path / ".press_button.recording" / "part-500-2"
-    while not first_part.exists():
+    first_shard = tmp_path / ".press_button.recording" / "part-500-2"
+    while not first_shard.exists():
         assert process.is_alive()
         time.sleep(0.05)
     process.kill()
@@ -283,9 +283,9 @@ class Here:
 
 def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "worker_pool", Here)
-    monkeypatch.setattr(parts, "PART", 1)  # so that whole parts fail too
+    monkeypatch.setattr(shards, "SHARD", 1)  # so that whole shards fail too
     real = demonstrate.demonstrate
-    monkeypatch.setattr(parts, "demonstrate", lambda o, seed, *more: replace(real(o, seed, *more), full=seed % 2 == 0))
+    monkeypatch.setattr(shards, "demonstrate", lambda o, seed, *more: replace(real(o, seed, *more), full=seed % 2 == 0))
     order = RecordingOrder("press_button", episodes=2, level="easy", height=32, width=32, seed=7)
     reports: list[tuple[str, int, int]] = []
     (done,) = record.record([order], tmp_path, 1, lambda *said: reports.append(said))
@@ -298,22 +298,22 @@ def test_only_full_scores_are_kept_and_drops_are_said(tmp_path, monkeypatch):
 
 def test_the_first_task_then_the_longest_is_recorded_and_joined_before_others_begin(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "worker_pool", Here)
-    monkeypatch.setattr(parts, "PART", 2)
+    monkeypatch.setattr(shards, "SHARD", 2)
     log = []
 
-    def part(order, work, seeds, count, stepped):
+    def shard(order, work, seeds, count, stepped):
         log.append((order.task, *seeds))
         kept = [seed for seed in seeds if seed != 1]  # the second layout fails, another takes its place
         for seed in seeds:
             count(seed in kept)
-        parts._write_notes(work / f"part-{seeds.start}-{len(seeds)}", order, kept, [s for s in seeds if s not in kept])
+        shards._write_notes(work / f"part-{seeds.start}-{len(seeds)}", order, kept, [s for s in seeds if s not in kept])
 
     def join(order, folders, work, final):
         log.append((order.task, [folder.name for folder in folders]))
-        parts._write_notes(final, order, *parts.seeds_of(folders))
+        shards._write_notes(final, order, *shards.seeds_of(folders))
 
-    monkeypatch.setattr(record, "record_part", part)
-    monkeypatch.setattr(record, "join_parts", join)
+    monkeypatch.setattr(record, "record_shard", shard)
+    monkeypatch.setattr(record, "join_shards", join)
     tasks = ("press_button", "hang_cup", "fold_towel")
     orders = [replace(OTHER, task=task, episodes=3, seed=0) for task in tasks]
     reports: list[tuple[str, int, int]] = []
@@ -358,6 +358,6 @@ def test_a_foreign_folder_is_refused_before_anything_is_recorded(capsys, tmp_pat
 def test_a_link_beside_the_notes_is_not_written_through(tmp_path):
     (tmp_path / "notes.txt").write_text("keep")
     (tmp_path / "order.writing").symlink_to("notes.txt")
-    parts.write_json(tmp_path / "order.json", {"task": "reach"})
+    shards.write_json(tmp_path / "order.json", {"task": "reach"})
     assert (tmp_path / "notes.txt").read_text() == "keep"
     assert json.loads((tmp_path / "order.json").read_text()) == {"task": "reach"}

@@ -9,7 +9,7 @@ import torch
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lerobot.video_copy import copy_packets
 
@@ -56,7 +56,7 @@ def old(recorded, tmp_path_factory):
 
 
 def contents(root):
-    return {p.relative_to(root): checkpoint.file_hash(p) for p in root.rglob("*") if p.is_file()}
+    return {p.relative_to(root): checked_folder.file_hash(p) for p in root.rglob("*") if p.is_file()}
 
 
 def test_a_v21_dataset_is_converted_and_left_alone(old, recorded, tmp_path, capsys):

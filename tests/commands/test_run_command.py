@@ -7,9 +7,8 @@ from rich.console import Console
 
 from holdfast.cli import main
 from holdfast.commands.overall_progress import OverallProgress
-from holdfast.commands.run import Job, carry_out
+from holdfast.commands.run import carry_out
 from holdfast.core.errors import HoldfastError
-from holdfast.core.progress import ProgressState, progress_file, write_state
 from holdfast.recipes.gpus import Gpus
 
 
@@ -120,16 +119,6 @@ def test_commands_of_a_phase_run_side_by_side_and_leave_logs(tmp_path):
     logs = sorted((tmp_path / "logs").iterdir())
     assert len(logs) == 2
     assert any("holdfast" in log.read_text() for log in logs)
-
-
-def test_a_command_says_how_far_it_is_and_until_then_its_log_does(tmp_path):
-    job = Job((("record",),), 1, tmp_path / "record-1.log", None)
-    job.log.write_text("")
-    assert job.progress == ProgressState("starting")
-    job.log.write_text("one\ntwo\n")
-    assert job.progress == ProgressState("two")
-    write_state(progress_file(job.log), ProgressState("press_button 3 of 40", 0.075))
-    assert job.progress == ProgressState("press_button 3 of 40", 0.075)
 
 
 def test_a_chain_goes_on_until_a_command_fails(tmp_path):

@@ -5,7 +5,7 @@ from collections import namedtuple
 
 import pytest
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.checked_folder import MANIFEST, newest, prune, verify, write
 from holdfast.core.errors import HoldfastError
 
@@ -150,7 +150,7 @@ def test_a_disk_that_fills_up_with_the_manifest_is_the_same(saved, monkeypatch):
     def full(folder):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "_write_manifest", full)
+    monkeypatch.setattr(checked_folder, "_write_manifest", full)
     with pytest.raises(HoldfastError, match="disk is full"):
         write(saved, files(state="20"))
     assert content(saved) == OLD
@@ -255,19 +255,19 @@ def test_a_link_is_damage_even_if_it_leads_to_the_same_bytes(saved, linked):
 
 def test_a_link_anywhere_in_a_folder_is_refused(tmp_path):
     (tmp_path / "ours" / "a" / "b").mkdir(parents=True)
-    checkpoint.check_no_links(tmp_path / "ours")
-    checkpoint.check_no_links(tmp_path / "not there")
+    checked_folder.check_no_links(tmp_path / "ours")
+    checked_folder.check_no_links(tmp_path / "not there")
     (tmp_path / "ours" / "a" / "b" / "link").symlink_to("nowhere")
     with pytest.raises(HoldfastError, match="b/link is a link"):
-        checkpoint.check_no_links(tmp_path / "ours")
+        checked_folder.check_no_links(tmp_path / "ours")
 
 
 def test_a_folder_that_a_link_leads_to_is_refused(tmp_path):
     (tmp_path / "real" / "a" / "b").mkdir(parents=True)
     (tmp_path / "root").symlink_to(tmp_path / "real")  # the user's own choice
-    checkpoint.check_no_link(tmp_path / "root" / "a" / "b", tmp_path / "root")
-    checkpoint.check_no_link(tmp_path / "root" / "c", tmp_path / "root")
+    checked_folder.check_no_link(tmp_path / "root" / "a" / "b", tmp_path / "root")
+    checked_folder.check_no_link(tmp_path / "root" / "c", tmp_path / "root")
     (tmp_path / "real" / "link").symlink_to(tmp_path / "real" / "a")
     for folder in ("link", "link/b", "link/b/c"):
         with pytest.raises(HoldfastError, match="root/link is a link; it must be a folder"):
-            checkpoint.check_no_link(tmp_path / "root" / folder, tmp_path / "root")
+            checked_folder.check_no_link(tmp_path / "root" / folder, tmp_path / "root")

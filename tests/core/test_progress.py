@@ -6,7 +6,16 @@ import pytest
 from rich.console import Console
 
 from holdfast.commands.overall_progress import OverallProgress
-from holdfast.core.progress import VARIABLE, Bars, ProgressState, progress_file, read_state, working
+from holdfast.core.progress import (
+    VARIABLE,
+    Bars,
+    ProgressState,
+    progress_file,
+    read_progress,
+    read_state,
+    working,
+    write_state,
+)
 
 
 class ByHand:
@@ -58,6 +67,17 @@ def test_other_ranks_tell_nothing(file):
     with Bars(Console(file=io.StringIO(), quiet=True), part=(0.0, 1.0)) as bars:
         bars.advance(bars.add_task("push_box", total=400, note=""))
     assert read_state(file) is None
+
+
+def test_until_a_command_tells_how_far_it_is_its_log_does(tmp_path):
+    log = tmp_path / "record-1.log"
+    assert read_progress(log) == ProgressState("starting"), "there is no log yet"
+    log.write_text("\n")
+    assert read_progress(log) == ProgressState("starting")
+    log.write_text("a\n" * 10_000 + "one\n 1 of 2\r 2 of 2\r\n\n")
+    assert read_progress(log) == ProgressState("2 of 2")
+    write_state(progress_file(log), ProgressState("press_button 3 of 40", 0.075))
+    assert read_progress(log) == ProgressState("press_button 3 of 40", 0.075)
 
 
 def test_a_damaged_file_and_a_full_disk_stop_nobody(file, monkeypatch):

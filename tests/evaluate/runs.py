@@ -11,7 +11,7 @@ import yaml
 from lerobot.configs import FeatureType, PolicyFeature
 
 from holdfast import catalog
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.json_records import to_json
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.strategies import Normalization, calibrated_space
@@ -74,7 +74,7 @@ def _write_checkpoint(
         (target / "datasets.json").write_text(json.dumps(dict.fromkeys(learned, "none")))
         (target / "schema.json").write_text(json.dumps({"fps": 30, "names": list(ROBOT.names), "cameras": {}}))
 
-    checkpoint.write(folder, fill)
+    checked_folder.write(folder, fill)
 
 
 def twins(trials: list) -> list:

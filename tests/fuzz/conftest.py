@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="session")
 def bundle(trained, tmp_path_factory):
     """The bundle of its stage."""
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     return make(trained, 1, tmp_path_factory.mktemp("bundle") / "one").path
 

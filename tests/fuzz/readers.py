@@ -288,7 +288,7 @@ def bundled(levels: int) -> Callable[[Path], object]:
     """Packs the stage that a file belongs to; its run is so many levels up."""
 
     def read(file: Path) -> object:
-        from holdfast.serve.bundle import make
+        from holdfast.serve.new_bundle import make
 
         shutil.rmtree(file.parents[levels] / "new", ignore_errors=True)
         return make(file.parents[levels], 1, file.parents[levels] / "new")

@@ -46,7 +46,7 @@ class Linear:
     def __init__(self):
         self.policy = torch.nn.Linear(3, 2, bias=False)
 
-    def loss(self, batch, active, part=None):
+    def loss(self, batch, active, batch_slice=None):
         elements = (self.policy(batch["x"]) - batch["action"][:, 0]).square()[:, None]
         mask = torch.ones_like(elements) if active is None else active[:, None].float()
         return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask)

@@ -9,7 +9,7 @@ import torch
 from method_runs import distance, killed, train, weights
 from safetensors.torch import load_file, save_file
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.methods import build_method
 from holdfast.methods.ewc import Ewc
@@ -158,14 +158,14 @@ def test_the_anchor_is_what_was_saved_and_a_lost_tensor_stops_the_next_stage(toy
     trained = [name for name in saved if f"anchor/{name}" in kept]
     assert len(trained) > 10
     assert all(torch.equal(kept[f"anchor/{name}"], saved[name]) for name in trained)
-    assert {TENSORS, "method.json"} <= set(json.loads((folder / checkpoint.MANIFEST).read_text()))
+    assert {TENSORS, "method.json"} <= set(json.loads((folder / checked_folder.MANIFEST).read_text()))
 
     shutil.rmtree(run / "stages" / "02-lift")
     name = f"fisher/{trained[0]}"
     save_file({key: value for key, value in kept.items() if key != name}, folder / TENSORS)
-    manifest = json.loads((folder / checkpoint.MANIFEST).read_text())
-    manifest[TENSORS] = checkpoint.file_hash(folder / TENSORS)
-    (folder / checkpoint.MANIFEST).write_text(json.dumps(manifest))
+    manifest = json.loads((folder / checked_folder.MANIFEST).read_text())
+    manifest[TENSORS] = checked_folder.file_hash(folder / TENSORS)
+    (folder / checked_folder.MANIFEST).write_text(json.dumps(manifest))
     train(toy, "run", *EWC, code=2)
     assert f"lacks 1 tensors: {name}" in " ".join(capsys.readouterr().err.split())
 
@@ -190,4 +190,4 @@ def test_killed_around_what_it_keeps_it_ends_with_the_same_weights_and_the_same_
     for stage in ("01-reach", "02-lift"):
         for file in (TENSORS, "policy/model.safetensors"):
             found, wanted = (toy / run / "stages" / stage / "checkpoint" / file for run in ("killed", "whole"))
-            assert checkpoint.file_hash(found) == checkpoint.file_hash(wanted)
+            assert checked_folder.file_hash(found) == checked_folder.file_hash(wanted)

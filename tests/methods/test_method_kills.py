@@ -3,7 +3,7 @@
 import pytest
 from method_runs import STAGES, killed, train
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 
 KEPT = ("policy/model.safetensors", "method.safetensors")
 REPLAY = ("policy/model.safetensors", "buffer.json")
@@ -40,4 +40,4 @@ def test_killed_it_ends_with_the_same_weights(toy, name):
     for stage in STAGES:
         for file in files:
             found, wanted = (toy / run / "stages" / stage / "checkpoint" / file for run in ("killed", "whole"))
-            assert checkpoint.file_hash(found) == checkpoint.file_hash(wanted), (stage, file)
+            assert checked_folder.file_hash(found) == checked_folder.file_hash(wanted), (stage, file)

@@ -12,7 +12,7 @@ import torch
 from toys import TASKS, TINY, candidates, never_wait_for_the_disk, stream_text, write_numbers
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_json
 from holdfast.core.processes import FORKED
@@ -45,7 +45,7 @@ def test_a_link_in_the_buffer_is_not_followed(tmp_path, linked):
     place = tmp_path / "run" / linked
     place.parent.mkdir(parents=True)
     place.symlink_to(photos)
-    store, kept = EpisodeStore(tmp_path / "run"), Kept("reach", "f", 3, (0,), "c")
+    store, kept = EpisodeStore(tmp_path / "run" / "buffer"), Kept("reach", "f", 3, (0,), "c")
     learned = open_numbers(tmp_path / "data")
     for use in (lambda: store.check(kept), lambda: store.settle(Buffer(0.2, (kept, kept)), learned, None)):
         with pytest.raises(HoldfastError, match=f"{linked} is a link"):
@@ -60,7 +60,7 @@ def test_a_linked_copy_is_damaged_and_what_it_leads_to_stays(tmp_path):
     (tmp_path / "run" / "buffer" / "reach").mkdir(parents=True)
     for number in (1, 7):
         (tmp_path / "run" / "buffer" / "reach" / str(number)).symlink_to(photos)
-    store, kept = EpisodeStore(tmp_path / "run"), Kept("reach", "f", 3, (0,), "c")
+    store, kept = EpisodeStore(tmp_path / "run" / "buffer"), Kept("reach", "f", 3, (0,), "c")
     with pytest.raises(HoldfastError, match="reach/1, is damaged: it is a link"):
         store.settle(Buffer(0.2, (kept, kept)), open_numbers(tmp_path / "data"), None)
     assert photos.exists()
@@ -76,7 +76,7 @@ def train(toy, output, *flags):
 
 
 def weights(toy, output, stage=STAGES[-1]):
-    return checkpoint.file_hash(toy / output / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
+    return checked_folder.file_hash(toy / output / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
 
 
 def events(run, kind):
@@ -92,7 +92,7 @@ def kept_of(toy, output, stage):
 @pytest.fixture
 def deleting(toy, monkeypatch):
     """Delete a task's dataset as soon as its stage's checkpoint stands; watch the bytes of copies and current task."""
-    write, sync = checkpoint.write, checkpoint._sync
+    write, sync = checked_folder.write, checked_folder._sync
     seen = {"peak": 0, "buffer": 0}
 
     def current():
@@ -109,8 +109,8 @@ def deleting(toy, monkeypatch):
             seen["buffer"] = max(seen["buffer"], size(toy / "copy" / "buffer"))
             shutil.rmtree(toy / folder.parent.name[3:])
 
-    monkeypatch.setattr(checkpoint, "_sync", watched)
-    monkeypatch.setattr(checkpoint, "write", written)
+    monkeypatch.setattr(checked_folder, "_sync", watched)
+    monkeypatch.setattr(checked_folder, "write", written)
     return seen
 
 
@@ -155,7 +155,8 @@ def test_copies_shrink_with_the_buffer_and_hold_the_original_episodes(toy):
         "lift/1", "reach/1", "sweep/1",
     ]  # fmt: skip
     for kept in kept_of(toy, "copy", STAGES[-1]).tasks:
-        copy, original = open_source(str(EpisodeStore(toy / "copy").place(kept))), open_source(str(toy / kept.task))
+        place = EpisodeStore(toy / "copy" / "buffer").place(kept)
+        copy, original = open_source(str(place)), open_source(str(toy / kept.task))
         assert kept.fingerprint == original.fingerprint != kept.copy
         for place, episode in zip(kept.places, kept.episodes, strict=True):
             here, there = copy.frames_of([place]), original.frames_of([episode])
@@ -183,7 +184,7 @@ def _die_while_copying(toy, output, killing):
 
         return call
 
-    export._write, checkpoint._sync = counted(export._write), counted(checkpoint._sync)
+    export._write, checked_folder._sync = counted(export._write), counted(checked_folder._sync)
     shutil.rmtree = counted(shutil.rmtree)
     os._exit(train(toy, output, "--replay.store=copy"))
 
@@ -258,7 +259,7 @@ def test_a_damaged_copy_stops_the_run_before_its_first_step(toy, capsys):
 
 
 def test_a_damaged_copy_is_not_shrunk_into_a_sound_one(toy):
-    memory, source = EpisodeStore(toy / "run"), open_source(str(toy / "reach"))
+    memory, source = EpisodeStore(toy / "run" / "buffer"), open_source(str(toy / "reach"))
     buffer = Buffer(0.7).after_stage(candidates("reach", source.lengths, 0), source.fingerprint, "random")
     memory.settle(buffer, source, lambda kept, folder: "copy")
     flip_a_bit(next((toy / "run" / "buffer" / "reach").rglob("*.mp4")))
@@ -271,4 +272,4 @@ def test_a_damaged_copy_is_not_shrunk_into_a_sound_one(toy):
 
 def test_a_copy_that_is_gone_is_named(tmp_path):
     with pytest.raises(HoldfastError, match=r"copy of task 'reach'.*is missing.*--output"):
-        EpisodeStore(tmp_path).check(Kept("reach", "f", 6, (0, 1), "c"))
+        EpisodeStore(tmp_path / "buffer").check(Kept("reach", "f", 6, (0, 1), "c"))

@@ -9,7 +9,7 @@ import pytest
 from toys import TINY, candidates
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.processes import FORKED
@@ -126,7 +126,7 @@ def test_a_run_drops_what_rose_least_and_a_kill_at_the_stages_end_changes_nothin
     assert second["losses"] == [first["losses"][place] for place in chosen]
     for name in ("buffer.json", "policy/model.safetensors"):
         one, other = (toy / run / "stages" / "02-lift" / "checkpoint" / name for run in ("whole", "killed"))
-        assert checkpoint.file_hash(one) == checkpoint.file_hash(other)
+        assert checked_folder.file_hash(one) == checked_folder.file_hash(other)
 
 
 def test_the_rise_is_zero_for_the_policy_of_the_stage_itself(toy, monkeypatch):

@@ -71,12 +71,12 @@ def test_a_log_that_is_being_written_may_end_in_half_a_line(tmp_path):
     assert len(run.stages[0].lines) == 20
 
 
-def test_a_stage_started_again_is_audited_once(tmp_path):
+def test_a_stage_started_again_is_checked_once(tmp_path):
     folder = write_run(tmp_path / "er", names=TWO)
     lines = (folder / "audit.jsonl").read_text()
     (folder / "audit.jsonl").write_text(lines + lines)
     (run,) = gather([folder])
-    assert [audit["task"] for audit in run.range_checks] == list(TWO)
+    assert [check["task"] for check in run.range_checks] == list(TWO)
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):

@@ -99,14 +99,14 @@ def test_penalties_are_counted_in_their_cells(numbers, folders):
     assert entry["given"][0]["count"] > 0
 
 
-def test_audit_names_the_worst_dimension_and_a_number_that_is_none(tmp_path):
+def test_a_range_check_names_the_worst_dimension_and_a_number_that_is_none(tmp_path):
     folder = write_run(tmp_path / "er", names=NAMES[:1], trials=1)
     line = json.loads((folder / "audit.jsonl").read_text().splitlines()[1])
     line["rows"][2]["largest"] = float("nan")
     (folder / "audit.jsonl").write_text(json.dumps(line))
-    (audit,) = summary(gather([folder]))["training"][0]["audit"]
-    assert audit["worst"]["name"] == "left_joint_3.pos"
-    assert audit["beyond"] == ["left_joint_3.pos"]
+    (check,) = summary(gather([folder]))["training"][0]["range_checks"]
+    assert check["worst"]["name"] == "left_joint_3.pos"
+    assert check["beyond"] == ["left_joint_3.pos"]
 
 
 def test_heldout_goes_with_the_scores(numbers):

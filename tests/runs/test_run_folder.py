@@ -7,7 +7,7 @@ import pytest
 import yaml
 from toys import candidates
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
@@ -204,7 +204,7 @@ def finish(run, stage=STAGE):
         for name, value in (("normalization", known.to_json()), ("buffer", to_json(buffer)), ("schema", SCHEMA)):
             (folder / f"{name}.json").write_text(json.dumps(value))
 
-    checkpoint.write(run.stage(stage).checkpoint.folder, fill)
+    checked_folder.write(run.stage(stage).checkpoint.folder, fill)
     return known, buffer
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from lerobot.configs import FeatureType, PolicyFeature
 from runs import CAMERAS, ROBOT, make_run
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.norm.released import read_norm_stats
 from holdfast.norm.strategies import GIVEN, Normalization
 from holdfast.policies import adapter as adapters
@@ -51,7 +51,7 @@ def _complete(folder: Path, base: int | None) -> None:
         if base:
             _put_base(target, base)
 
-    checkpoint.write(folder, fill)
+    checked_folder.write(folder, fill)
     shutil.rmtree(old)
 
 

@@ -19,7 +19,7 @@ def trained(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def bundle(trained, tmp_path_factory):
     """The bundle of its last stage."""
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     return make(trained, 2, tmp_path_factory.mktemp("bundles") / "two")
 

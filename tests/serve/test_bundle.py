@@ -14,7 +14,8 @@ from holdfast.core.checked_folder import file_hash
 from holdfast.core.errors import HoldfastError
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.runs.embodiment import settle_embodiment
-from holdfast.serve.bundle import load, make, verify
+from holdfast.serve.bundle import load, verify
+from holdfast.serve.new_bundle import make
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_every_byte_of_the_manifest_counts(copy):
 
 def test_a_file_too_many_is_named(copy):
     (copy / "policy" / "extra.json").write_text("{}")
-    with pytest.raises(HoldfastError, match=r"policy/extra.json is not of it"):
+    with pytest.raises(HoldfastError, match=r"policy/extra.json does not belong to it"):
         load(copy)
 
 
@@ -208,7 +209,9 @@ def alter(folder, name, change):
 def test_a_bundle_whose_files_match_but_could_run_code_is_refused(copy, tmp_path, name):
     step = {"class": "subprocess.Popen", "config": {"args": ["touch", str(tmp_path / "ran")]}}
     alter(copy, f"policy/{name}", lambda content: content["steps"].append(step))
-    with pytest.raises(HoldfastError, match=rf"no sound bundle: .*{name}, step \d, names the class 'subprocess.Popen'"):
+    with pytest.raises(
+        HoldfastError, match=rf"not an intact bundle: .*{name}, step \d, names the class 'subprocess.Popen'"
+    ):
         load(copy)
     assert not (tmp_path / "ran").exists()
 
@@ -247,7 +250,7 @@ MANIFESTS += ['{"../../etc/passwd": "0"}', '{"/etc/passwd": "0"}', '"\\ud800"', 
 @pytest.mark.parametrize("text", MANIFESTS, ids=lambda text: text[:20])
 def test_a_manifest_that_is_none_is_told_in_one_line(copy, text):
     (copy / "manifest.json").write_text(text)
-    with pytest.raises(HoldfastError, match="no sound bundle") as caught:
+    with pytest.raises(HoldfastError, match="not an intact bundle") as caught:
         load(copy)
     assert "\n" not in str(caught.value)
 

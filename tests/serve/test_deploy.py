@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.core.errors import HoldfastError
-from holdfast.serve.bundle import load, make
+from holdfast.serve.bundle import load
 from holdfast.serve.deploy import deploy, rollback
+from holdfast.serve.new_bundle import make
 
 
 @pytest.fixture(scope="module")

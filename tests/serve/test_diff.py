@@ -14,7 +14,7 @@ def test_a_bundle_does_not_differ_from_itself(bundle):
 
 
 def test_stages_differ_in_weights_and_tasks(bundle, trained, tmp_path):
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     lines = list(differences(make(trained, 1, tmp_path / "one"), bundle))
     assert "stage: 1 -> 2" in lines

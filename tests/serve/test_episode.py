@@ -17,7 +17,7 @@ from holdfast.core.observation import Question
 from holdfast.core.wire import pack, unpack
 from holdfast.embodiments import EMBODIMENTS
 from holdfast.policies.pilot import Pilot
-from holdfast.serve.bundle import make
+from holdfast.serve.new_bundle import make
 
 openpi = pytest.importorskip("openpi_client.websocket_client_policy")
 ROBOT = EMBODIMENTS["piper_x_pair"]
@@ -156,4 +156,4 @@ def test_the_command_refuses_what_it_should(bundle, tmp_path, capsys):
         assert main(["serve", str(bundle.path), *flags]) == 2
         assert said in capsys.readouterr().err
     assert main(["serve", str(tmp_path)]) == 2
-    assert "no sound bundle" in capsys.readouterr().err
+    assert "not an intact bundle" in capsys.readouterr().err

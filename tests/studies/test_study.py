@@ -45,6 +45,21 @@ def test_the_plan_counts_shared_stages_once_and_only_needed_trials(file, capsys)
     assert "48 trials" in out  # three cells of two trials
 
 
+def test_the_plan_shows_runs_that_differ_in_their_seed_once_and_breaks_names_at_dashes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["study", "plan", "findings-mini"]) == 0
+    out = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert rows[:5] == [
+        ["finetune", "5", "3", "", "1,800", "60"],
+        ["sequential", "5", "3", "1", "1,000", "100"],
+        ["joint", "5", "1", "", "2,050", "60"],
+        ["er-replay.frequency=0.05-", "5", "3", "1", "1,052", "100"],
+        ["replay.ratio=0.2", "", "", "", "", ""],
+    ]
+    assert "40 runs" in out
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

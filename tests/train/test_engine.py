@@ -9,7 +9,7 @@ import torch
 from toys import TINY, stream_text
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.clock import SteadyClock
 from holdfast.core.json_records import to_json
 from holdfast.embodiments import EMBODIMENTS
@@ -23,7 +23,7 @@ def train(toy, *more, code=0, name="run"):
 
 def weights(run, stage=-1):
     folder = sorted((run / "stages").iterdir())[stage]
-    return checkpoint.file_hash(folder / "checkpoint" / "policy" / "model.safetensors")
+    return checked_folder.file_hash(folder / "checkpoint" / "policy" / "model.safetensors")
 
 
 def events(run, kind):

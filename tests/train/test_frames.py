@@ -7,7 +7,7 @@ import pytest
 from toys import TINY
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.data.cache import cache
 from holdfast.data.lerobot.source import Source
 
@@ -20,7 +20,7 @@ def train(toy, *more, code=0, name="run"):
 
 
 def weights(run):
-    return checkpoint.file_hash(run / "stages" / "02-lift" / "checkpoint" / "policy" / "model.safetensors")
+    return checked_folder.file_hash(run / "stages" / "02-lift" / "checkpoint" / "policy" / "model.safetensors")
 
 
 def test_weights_do_not_depend_on_the_state_of_the_cache(toy, capsys):

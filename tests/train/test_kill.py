@@ -19,9 +19,9 @@ def _train(toy, output, killing_sync):
     os.setsid()
     never_wait_for_the_disk()
     from holdfast.cli import main
-    from holdfast.core import checked_folder as checkpoint
+    from holdfast.core import checked_folder
 
-    real, count = checkpoint._sync, 0
+    real, count = checked_folder._sync, 0
 
     def sync(path):
         nonlocal count
@@ -30,7 +30,7 @@ def _train(toy, output, killing_sync):
             os.kill(os.getpid(), signal.SIGKILL)
         real(path)
 
-    checkpoint._sync = sync
+    checked_folder._sync = sync
     base = ["train", f"--stream={toy}/stream.toml", f"--output={output}", "--tasks=[reach, lift]", "--device=cpu"]
     code = main([*base, *TINY, "--steps=12", "--batch_size=4", "--checkpoint.every=3", "--log.every=2"])
     os._exit(code)

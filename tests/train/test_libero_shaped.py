@@ -19,7 +19,7 @@ from holdfast.embodiments import EMBODIMENTS
 from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter, transforms
 from holdfast.policies.pilot import Pilot
-from holdfast.serve.bundle import make
+from holdfast.serve.new_bundle import make
 from holdfast.serve.protocol import MessageCodec
 
 CAMERA = "observation.images.image"

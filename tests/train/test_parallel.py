@@ -21,7 +21,7 @@ from toys import TINY, never_wait_for_the_disk, stream_text
 
 from holdfast.cli import main
 from holdfast.commands import train
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.processes import FORKED
 from holdfast.runs.checkpoint import Checkpoint
 from holdfast.runs.folder import RunFolder
@@ -190,13 +190,13 @@ def copied(run, name):
 
 def test_sharded_progress_is_written_by_all_ranks_and_verified(sharded):
     folder = newest(copied(sharded, "flipped"))
-    manifest = json.loads((folder / checkpoint.MANIFEST).read_text())
+    manifest = json.loads((folder / checked_folder.MANIFEST).read_text())
     assert set(manifest) == {"__0_0.distcp", "__1_0.distcp", ".metadata", "state.json"}
-    assert checkpoint.verify(folder) is None
+    assert checked_folder.verify(folder) is None
     shard = bytearray((folder / "__1_0.distcp").read_bytes())
     shard[len(shard) // 2] ^= 1
     (folder / "__1_0.distcp").write_bytes(shard)
-    assert "__1_0.distcp" in checkpoint.verify(folder)
+    assert "__1_0.distcp" in checked_folder.verify(folder)
 
 
 def test_two_ranks_that_share_the_weights_go_on_where_they_stopped(toy, sharded, one):

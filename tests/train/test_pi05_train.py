@@ -10,7 +10,7 @@ from pi05_tiny import FLAGS, SHARED, features, make_tokenizer, peer_policy
 from toys import stream_text
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.observation import Question
 from holdfast.core.records import Task
 from holdfast.policies.pilot import Pilot
@@ -33,7 +33,7 @@ def train(toy, *more, name="run", code=0):
 
 
 def weights(run, stage="02-lift"):
-    return checkpoint.file_hash(run / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
+    return checked_folder.file_hash(run / "stages" / stage / "checkpoint" / "policy" / "model.safetensors")
 
 
 def test_a_stream_resumes_exactly_and_its_policy_acts(toy):

@@ -8,7 +8,7 @@ import pytest
 from toys import TINY, stream_text
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.processes import FORKED
 
 
@@ -24,7 +24,7 @@ def train(toy, name, *more):
 
 def weights(run):
     return [
-        checkpoint.file_hash(folder / "checkpoint" / "policy" / "model.safetensors")
+        checked_folder.file_hash(folder / "checkpoint" / "policy" / "model.safetensors")
         for folder in sorted((run / "stages").iterdir())
     ]
 

@@ -129,7 +129,7 @@ def test_a_bundle_answers_questions_with_the_states_dimensions(libero, tmp_path)
     from holdfast.core.observation import Question
     from holdfast.core.wire import pack, unpack
     from holdfast.policies.pilot import Pilot
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
     from holdfast.serve.protocol import MessageCodec
 
     bundle = make(libero / "run", None, tmp_path / "bundle")

@@ -11,7 +11,7 @@ import pytest
 from toys import TINY, stream_text
 
 from holdfast.cli import main
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import FORKED
 from holdfast.data.sampler import Sampler
@@ -61,7 +61,7 @@ def looks_of(run, stage):
 
 
 def file_hash(run, stage, file="policy/model.safetensors"):
-    return checkpoint.file_hash(run / "stages" / stage / "checkpoint" / file)
+    return checked_folder.file_hash(run / "stages" / stage / "checkpoint" / file)
 
 
 def kept_after(run, stage):
@@ -119,7 +119,7 @@ def test_the_metrics_show_the_latest_look_and_the_run_says_what_it_took(folder, 
 
 def _die(folder, owner, hook, call):
     """Train, and be killed right after the n-th call of a hook."""
-    owner = {"watch": Watch, "files": checkpoint}[owner]
+    owner = {"watch": Watch, "files": checked_folder}[owner]
     real, count = getattr(owner, hook), 0
 
     def dying(*args, **named):

@@ -1,6 +1,7 @@
 """People see the cell in a room with soft light; policies see, and the physics does, exactly what it did without."""
 
 import mujoco
+import mujoco.viewer
 import numpy as np
 import pytest
 
@@ -95,4 +96,31 @@ def test_cloth_is_drawn_fine_and_raised_where_it_is_turned_over(name, cloth):
     data.qpos[across] -= 2 * (left - left.mean())  # mirrored: its underside is up
     turned = env.dressed().data.xpos[copy.model.flex_vertbodyid][:, 2].mean()
     assert 0.002 < turned - flat < 0.005
+    env.close()
+
+
+def test_the_viewer_shows_the_cell_as_it_is_now(monkeypatch):
+    shown = []
+
+    class Window:
+        def __init__(self, model, data):
+            self.data = data
+
+        __enter__, __exit__ = lambda self: self, lambda self, *error: None
+
+        def is_running(self):
+            return not shown
+
+        def sync(self):
+            shown.append(self.data.qpos.copy())
+
+    monkeypatch.setattr(mujoco.viewer, "launch_passive", Window)
+    twin = arenas.load("twin")
+    env = twin.open("push_box")
+    with twin.view(env) as window:
+        assert window.is_running()
+        env.step(env.world.state() + 0.05)
+        window.sync()
+        assert not window.is_running()
+    assert np.array_equal(shown[0], env.dressed().data.qpos)
     env.close()

@@ -117,7 +117,7 @@ class Arena(ABC):
         """Draw what all cameras see now, for a recording. Returns the frames that are ready, in the order of drawing.
 
         By default that is the frame itself. An arena may return it after a later call, or leave it to `last_frames`:
-        who reads back several frames waits for the GPU once.
+        reading back several frames at once waits for the GPU only once.
         """
         return [environment.observe(size, self.cameras).images]
 

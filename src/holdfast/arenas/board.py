@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from holdfast import rubric
 from holdfast.core.records import Reached, Task
 
-type Colour = tuple[int, int, int]
+type RGB = tuple[int, int, int]
 
 PANEL = 320
 _LEAST = 200  # pixels of height below which an image is enlarged
@@ -97,7 +97,7 @@ def _rubric(draw: ImageDraw.ImageDraw, x: int, y: int, task: Task, reached: Reac
         y = _row(draw, x, y, penalty.name, _RED if given else None, f"- {given * penalty.value:g}" if given else "")
 
 
-def _row(draw: ImageDraw.ImageDraw, x: int, y: int, name: str, lit: Colour | None, note: str) -> int:
+def _row(draw: ImageDraw.ImageDraw, x: int, y: int, name: str, lit: RGB | None, note: str) -> int:
     """A line of the rubric: an empty ring, or a disc in the colour of what happened and the points it brings."""
     draw.ellipse((x, y + 2, x + 13, y + 15), fill=lit, outline=lit or _FAINT, width=1)
     draw.text((x + 24, y), name.replace("_", " "), lit or _INK, _font(15))
@@ -105,7 +105,7 @@ def _row(draw: ImageDraw.ImageDraw, x: int, y: int, name: str, lit: Colour | Non
     return y + 25
 
 
-def _text(draw: ImageDraw.ImageDraw, x: int, y: int, text: str, colour: Colour, size: int) -> int:
+def _text(draw: ImageDraw.ImageDraw, x: int, y: int, text: str, colour: RGB, size: int) -> int:
     """Wrapped text; returns where it ends."""
     for line in textwrap.wrap(text, int(2.05 * (PANEL - 2 * _MARGIN) / size)):
         draw.text((x, y), line, colour, _font(size))

@@ -1,7 +1,7 @@
 """Records expert demonstrations: one pool of processes for all tasks, each of which simulates, renders and encodes.
 
 What is recorded depends only on the seeds, never on the number of processes. The first task comes first, since a
-training may wait for it, then long tasks, so that the last parts to finish are short. A task whose parts are all
+training may wait for it, then long tasks, so that the last shards to finish are short. A task whose shards are all
 recorded is joined while others are still in progress.
 """
 
@@ -24,11 +24,11 @@ from holdfast.arenas.recording_shards import (
     BEFORE,
     FRAMES,
     check_same,
-    finished_parts,
-    join_parts,
-    missing_parts,
+    finished_shards,
+    join_shards,
+    missing_shards,
     read_notes,
-    record_part,
+    record_shard,
     seeds_of,
     write_json,
 )
@@ -38,15 +38,16 @@ from holdfast.core.locks import locked
 from holdfast.core.names import check_length, check_path
 from holdfast.core.outside import read_json
 from holdfast.core.processes import FORKED, worker_pool
+from holdfast.core.progress import WatchSteps
+from holdfast.data.lerobot.writer import WRITER_MODULE
 
-_ORDER, _LOCK = "order.json", ".lock"  # in the folder of the parts
+_ORDER, _LOCK = "order.json", ".lock"  # in the folder of the shards
 _PATIENCE = 20  # dropped demonstrations that are accepted, even if most are dropped
 # In a worker process: shared counts of demonstrations kept and dropped, by task, and last of the steps of all.
 _since: Any = None
 
-type Job = Callable[[], list[str] | None]  # may return why the arena failed
-type Report = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
-type Watch = Callable[[int], None]  # control steps so far
+type RecordingJob = Callable[[], list[str] | None]  # may return why the arena failed
+type ReportCounts = Callable[[str, int, int], None]  # task; demonstrations kept and dropped so far
 type Tell = Callable[[str], None]
 
 
@@ -61,7 +62,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Work:
-    """A recording in progress: its order, the folder of its parts, and the dataset it becomes."""
+    """A recording in progress: its order, the folder of its shards, and the dataset it becomes."""
 
     order: RecordingOrder
     folder: Path
@@ -79,13 +80,13 @@ class Work:
         return shorter
 
     def check_links(self) -> None:
-        """Refuse links in the folder of the parts, which is ours alone, and one that leads nowhere as the dataset."""
+        """Refuse links in the folder of the shards, which is ours alone, and one that leads nowhere as the dataset."""
         check_no_links(self.folder)
         if self.final.is_symlink() and not self.final.exists():
             raise HoldfastError(f"{self.final} is a link that leads nowhere. Delete it, or choose another --output.")
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keeps other processes from the folder of the parts, or is refused if one is there."""
+        """Keeps other processes from the folder of the shards, or is refused if one is there."""
         busy = f"Another process is recording into {self.folder}. Wait for it or stop it."
         return locked(self.folder / _LOCK, busy)
 
@@ -103,14 +104,14 @@ class Work:
         (self.folder / FRAMES).mkdir()
 
     def tidy(self) -> None:
-        """Delete what a killed process left of the finished recording, but no parts of a longer one."""
+        """Delete what a killed process left of the finished recording, but no shards of a longer one."""
         if (self.folder / _ORDER).exists():
             with suppress(HoldfastError), self.locked():
                 check_same(self.order, read_json(self.folder / _ORDER), self.folder)
                 self.delete()
 
     def delete(self) -> None:
-        """Delete the folder of the parts, whose lock is held; the lock goes last, so that nobody comes in between."""
+        """Delete the folder of the shards, whose lock is held; the lock goes last, so that nobody comes in between."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -121,29 +122,29 @@ class Work:
             self.folder.rmdir()
 
     @property
-    def parts(self) -> list[Path]:
-        """The parts that are finished, the shorter recording that is extended among them."""
-        return finished_parts(self.order, self.folder, self._begun)
+    def shards(self) -> list[Path]:
+        """The shards that are finished, the shorter recording that is extended among them."""
+        return finished_shards(self.order, self.folder, self._begun)
 
     @property
     def _begun(self) -> Path | None:
         return self.final if self.final.exists() else None
 
-    def next_jobs(self, row: int) -> list[Job]:
-        """The jobs to run when none of this recording is running: record missing parts, then join them all."""
+    def next_jobs(self, row: int) -> list[RecordingJob]:
+        """The jobs to run when none of this recording is running: record missing shards, then join them all."""
         if not self.left:
             return []
-        parts = missing_parts(self.order, self.folder, self._begun)
-        jobs: list[Job] = [partial(_record_part, self.order, self.folder, seeds, row) for seeds in parts]
-        return jobs or [partial(join_parts, self.order, self.parts, self.folder, self.final)]
+        shards = missing_shards(self.order, self.folder, self._begun)
+        jobs: list[RecordingJob] = [partial(_record_shard, self.order, self.folder, seeds, row) for seeds in shards]
+        return jobs or [partial(join_shards, self.order, self.shards, self.folder, self.final)]
 
 
 def record(
     orders: Sequence[RecordingOrder],
     output: Path,
     processes: int,
-    report: Report = lambda task, kept, dropped: None,
-    watch: Watch = lambda steps: None,
+    report: ReportCounts = lambda task, kept, dropped: None,
+    watch: WatchSteps = lambda steps: None,
     tell: Tell = lambda failure: None,
 ) -> list[Recording]:
     """Record tasks into the datasets `output/<task>`, continuing what exists already.
@@ -202,7 +203,7 @@ def _notes(final: Path) -> dict[str, Any]:
     return notes
 
 
-def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch, tell: Tell) -> None:
+def _run_jobs(works: list[Work], processes: int, report: ReportCounts, watch: WatchSteps, tell: Tell) -> None:
     """Run all jobs of all recordings, those of the first task first, then those of the longest."""
     works = works[:1] + sorted(works[1:], key=lambda work: -arenas.load(work.order.arena).max_steps(work.order.task))
     counts = _Counts(works, report)
@@ -229,11 +230,11 @@ def _run_jobs(works: list[Work], processes: int, report: Report, watch: Watch, t
 class _Counts:
     """Counts of demonstrations kept and dropped, by recording: those on disk, and those since."""
 
-    def __init__(self, works: list[Work], report: Report) -> None:
+    def __init__(self, works: list[Work], report: ReportCounts) -> None:
         self.since = FORKED.Array("i", 2 * len(works) + 1)
         self._works, self._report = works, report
-        finished = [work.parts for work in works]
-        self._earlier = [len(which) for parts in finished for which in seeds_of(parts)]
+        finished = [work.shards for work in works]
+        self._earlier = [len(which) for shards in finished for which in seeds_of(shards)]
         self._reported = [0] * len(self._earlier)
 
     def update(self) -> None:
@@ -249,7 +250,7 @@ class _Counts:
 
 @contextmanager
 def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
-    pool = worker_pool(processes, ["holdfast.arenas.record", "lerobot.datasets.lerobot_dataset"], _enter, since)
+    pool = worker_pool(processes, ["holdfast.arenas.record", WRITER_MODULE], _enter, since)
     try:
         yield pool
     except BrokenProcessPool:
@@ -257,7 +258,7 @@ def _workers(processes: int, since: Any) -> Iterator[ProcessPoolExecutor]:
             "A worker process died, perhaps for lack of memory. Run the same command again to continue, with fewer "
             "--processes."
         ) from None
-    except BaseException:  # after an error or Ctrl-C, do not wait for parts in progress
+    except BaseException:  # after an error or Ctrl-C, do not wait for shards in progress
         for child in active_children():
             child.terminate()
         raise
@@ -271,8 +272,8 @@ def _enter(since: Any) -> None:
     _since = since
 
 
-def _record_part(order: RecordingOrder, work: Path, seeds: range, row: int) -> list[str]:
-    return record_part(order, work, seeds, partial(_count, row), _count_step)
+def _record_shard(order: RecordingOrder, work: Path, seeds: range, row: int) -> list[str]:
+    return record_shard(order, work, seeds, partial(_count, row), _count_step)
 
 
 def _count(row: int, kept: bool) -> None:

@@ -1,6 +1,7 @@
-"""The parts of a recording: each is a complete dataset with the demonstrations of a few seeds.
+"""The shards of a recording: each is a complete dataset with the demonstrations of a few seeds.
 
-So parts are recorded in parallel, a kill loses only those in progress, and a restart sees on disk what is missing.
+So shards are recorded in parallel, a kill loses only those in progress, and a restart sees on disk what is missing.
+Frames are not put into the frame cache: it holds them at a policy's size, which is not known yet.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from holdfast.data.doctor.pictures import lost_frames
 from holdfast.data.lerobot.source import open_source
 from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, merge_datasets
 
-PART = 5  # seeds per part: the most a kill loses in each process, and the most that others wait for at the end
+SHARD = 5  # seeds per shard: the most a kill loses in each process, and the most that others wait for at the end
 NOTES = Path("meta") / "recording.json"
 FRAMES = "frames"  # folder of images that are not encoded yet
 BEFORE = "before"  # a finished recording, while a longer one takes its place
-_BROKEN = 3  # layouts of a part: if the arena fails in all of them, it is not the layouts
+_BROKEN = 3  # layouts of a shard: if the arena fails in all of them, it is not the layouts
 _SMALL = 224  # smaller images are stored with colours in full resolution
 
 
-def missing_parts(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[range]:
-    """Seeds of the parts to record next; none when all episodes are recorded. `begun` is a shorter recording."""
+def missing_shards(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[range]:
+    """Seeds of the shards to record next; none when all episodes are recorded. `begun` is a shorter recording."""
     return [seeds for seeds in _planned(order, work, begun) if not _place(work, seeds).exists()]
 
 
-def finished_parts(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[Path]:
-    """Folders of the finished parts, in the order of their seeds; a shorter recording is the first."""
-    parts = [part for seeds in _planned(order, work, begun) if (part := _place(work, seeds)).exists()]
-    return [begun, *parts] if begun else parts
+def finished_shards(order: RecordingOrder, work: Path, begun: Path | None = None) -> list[Path]:
+    """Folders of the finished shards, in the order of their seeds; a shorter recording is the first."""
+    shards = [shard for seeds in _planned(order, work, begun) if (shard := _place(work, seeds)).exists()]
+    return [begun, *shards] if begun else shards
 
 
 def _planned(order: RecordingOrder, work: Path, begun: Path | None) -> list[range]:
-    """Seeds of all parts, as far as known: further seeds replace those whose demonstrations failed.
+    """Seeds of all shards, as far as known: further seeds replace those whose demonstrations failed.
 
     A recording ends with the seed of its last episode, so a longer one goes on after it as if it had never stopped.
     """
@@ -56,25 +57,25 @@ def _planned(order: RecordingOrder, work: Path, begun: Path | None) -> list[rang
         first, kept = first + len(seeds) + len(dropped), len(seeds)
     while kept < order.episodes:
         end = first + order.episodes - kept
-        parts = [range(seed, min(seed + PART, end)) for seed in range(first, end, PART)]
-        planned += parts
-        if not all(_place(work, seeds).exists() for seeds in parts):
+        shards = [range(seed, min(seed + SHARD, end)) for seed in range(first, end, SHARD)]
+        planned += shards
+        if not all(_place(work, seeds).exists() for seeds in shards):
             break
-        kept += sum(len(_notes_of(_place(work, seeds))["seeds"]) for seeds in parts)
+        kept += sum(len(_notes_of(_place(work, seeds))["seeds"]) for seeds in shards)
         first = end
     return planned
 
 
-def record_part(
+def record_shard(
     order: RecordingOrder, work: Path, seeds: range, count: Callable[[bool], None], stepped: Callable[[], None]
 ) -> list[str]:
-    """Record the demonstrations of some seeds into a part of their own, which gets its name when it is complete.
+    """Record the demonstrations of some seeds into a shard of their own, which gets its name when it is complete.
 
     Returns why layouts were dropped in which the arena failed. If it fails in all of several, that is an error.
 
     Args:
         order: What to record.
-        work: Folder of the parts.
+        work: Folder of the shards.
         seeds: Layouts to demonstrate.
         count: Called after each demonstration with whether it is kept.
         stepped: Called after each control step.
@@ -107,13 +108,13 @@ def record_part(
     return failures
 
 
-def join_parts(order: RecordingOrder, parts: list[Path], work: Path, final: Path) -> None:
-    """Make one dataset of all parts, which gets its name when it is complete.
+def join_shards(order: RecordingOrder, shards: list[Path], work: Path, final: Path) -> None:
+    """Make one dataset of all shards, which gets its name when it is complete.
 
-    A shorter recording of that name, which is the first of the parts, is kept in `work` until then.
+    A shorter recording of that name, which is the first of the shards, is kept in `work` until then.
     """
-    seeds, dropped = seeds_of(parts)
-    filled = [part for part in parts if _notes_of(part)["seeds"]]
+    seeds, dropped = seeds_of(shards)
+    filled = [shard for shard in shards if _notes_of(shard)["seeds"]]
     whole = filled[0]
     if len(filled) > 1:
         whole = work / "whole"
@@ -126,9 +127,9 @@ def join_parts(order: RecordingOrder, parts: list[Path], work: Path, final: Path
     whole.rename(final)
 
 
-def seeds_of(parts: list[Path]) -> tuple[list[int], list[int]]:
-    """Seeds of the episodes of parts, and of demonstrations dropped on the way."""
-    notes = [_notes_of(part) for part in parts]
+def seeds_of(shards: list[Path]) -> tuple[list[int], list[int]]:
+    """Seeds of the episodes of shards, and of demonstrations dropped on the way."""
+    notes = [_notes_of(shard) for shard in shards]
     return [seed for n in notes for seed in n["seeds"]], [seed for n in notes for seed in n["dropped"]]
 
 
@@ -198,14 +199,14 @@ def _verify(dataset: Path) -> None:
 
 
 def _place(work: Path, seeds: range) -> Path:
-    """Folder of the part with these seeds."""
+    """Folder of the shard with these seeds; earlier versions began recordings with this name."""
     return work / f"part-{seeds.start}-{len(seeds)}"
 
 
-def _notes_of(part: Path) -> dict[str, Any]:
-    notes = read_notes(part)
+def _notes_of(shard: Path) -> dict[str, Any]:
+    notes = read_notes(shard)
     if notes is None:
-        raise HoldfastError(f"{part / NOTES} is damaged. Delete {part.parent} to record again.")
+        raise HoldfastError(f"{shard / NOTES} is damaged. Delete {shard.parent} to record again.")
     return notes
 
 

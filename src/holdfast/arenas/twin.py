@@ -1,9 +1,9 @@
-"""The twin as an arena, and functions that only the twin has. The only file outside `twin/` that imports it."""
+"""The twin as an arena, and functions that only the twin has. Only this and LeRobot's plugin import `twin/`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -77,31 +77,11 @@ class Twin(Arena):
         """The cell from above and as a visitor sees it, in the look for people."""
         return cast("CellEnv", environment).portrait()
 
-    @contextmanager
-    def view(self, environment: Environment) -> Iterator[Viewer]:
+    def view(self, environment: Environment) -> AbstractContextManager[Viewer]:
         """MuJoCo's interactive viewer, on the cell in its look for people."""
-        import mujoco.viewer
+        from holdfast.twin.viewer import open_window
 
-        env = cast("CellEnv", environment)
-        copy = env.dressed()
-        with mujoco.viewer.launch_passive(copy.model, copy.data) as window:
-            yield _Window(env, window)
-
-
-class _Window:
-    """A viewer of the copy of a cell."""
-
-    def __init__(self, env: CellEnv, window: Viewer) -> None:
-        self._env, self._window = env, window
-
-    def is_running(self) -> bool:
-        """Whether the window is still open."""
-        return self._window.is_running()
-
-    def sync(self) -> None:
-        """Show the cell as it is now."""
-        self._env.dressed()
-        self._window.sync()
+        return open_window(cast("CellEnv", environment))
 
 
 def contact_sheet(task: str, policy: str, seed: int, level: str, vary: bool, moments: int) -> np.ndarray:

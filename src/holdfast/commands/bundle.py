@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
 
 def _make(args: argparse.Namespace) -> int:
     from holdfast.runs.run import read_run
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     stage = args.stage if args.stage is not None else read_run(args.run).stages[-1].number
     output = args.output or Path("bundles") / f"{args.run.resolve().name}-{stage}"

@@ -127,15 +127,17 @@ def _part(kept: Kept, entries: dict[str, StreamTask], embodiment: Embodiment | N
     from holdfast.data.lerobot.source import open_source
     from holdfast.data.mapping import apply
     from holdfast.replay.store import EpisodeStore
+    from holdfast.runs.paths import RunPaths
 
     if kept.task not in entries:
         raise unknown("task in the stream", kept.task, entries)
     entry = entries[kept.task]
     whose = {"task": kept.task, "dataset": entry.dataset, "fingerprint": kept.fingerprint}
     origin = {**whose, "episodes": list(kept.episodes)}
-    copy = EpisodeStore(run).place(kept)
+    store = EpisodeStore(RunPaths(run).buffer)
+    copy = store.place(kept)
     if kept.copy is not None and copy.is_dir():
-        EpisodeStore(run).check(kept)
+        store.check(kept)
         source = apply(open_source(str(copy)), entry.mapping, embodiment)
         return EpisodeChoice(source, kept.places, origin, entry.task.instruction)
     source = apply(open_source(entry.dataset), entry.mapping, embodiment)

@@ -20,7 +20,8 @@ from holdfast.core.errors import HoldfastError, printable, unknown
 from holdfast.core.outside import LARGEST, decode, parse_json, read_text
 from holdfast.core.records import Matrix
 from holdfast.core.tables import without_empty_columns
-from holdfast.metrics import Figure, StageMetrics, matrix_from_csv, matrix_from_json, summarize
+from holdfast.matrix_files import matrix_from_csv, matrix_from_json
+from holdfast.metrics import Figure, StageMetrics, summarize
 
 _WIDEST = 50  # tasks in a table
 _MOST_TASKS, _MOST_TRIALS = 2000, 200_000  # of all runs of a report

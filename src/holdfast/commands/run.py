@@ -25,10 +25,10 @@ from holdfast.arenas.arena_file import set_up_arenas
 from holdfast.commands.overall_progress import OverallProgress
 from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.progress import VARIABLE, ProgressState, progress_file, read_state
+from holdfast.core.progress import VARIABLE, last_line, progress_file, read_progress
 from holdfast.recipes import RECIPES, SEEDS
 from holdfast.recipes.gpus import REFERENCE, Gpus, found, refusal, table, with_gpus
-from holdfast.recipes.recipe import Chain, Command, Recipe
+from holdfast.recipes.recipe import Chain, CommandLine, Recipe
 
 _HELP = """\
 Run a named experiment: record (if needed), train, evaluate, report. It runs ordinary holdfast commands, printed as they
@@ -147,7 +147,7 @@ def _on_gpus(recipe: Recipe, args: argparse.Namespace, console: Console) -> tupl
 
 
 @dataclass
-class Job:
+class RunningChain:
     """A chain of commands, of which the first is running, and the log of that one."""
 
     chain: Chain
@@ -156,20 +156,9 @@ class Job:
     process: subprocess.Popen[bytes]
 
     @property
-    def command(self) -> Command:
+    def command(self) -> CommandLine:
         """The command that is running."""
         return self.chain[0]
-
-    @property
-    def progress(self) -> ProgressState:
-        """How far the running command is, in the words of its progress or of its log."""
-        return read_state(progress_file(self.log)) or ProgressState(self.last_line)
-
-    @property
-    def last_line(self) -> str:
-        """The last line of the log."""
-        lines = self.log.read_text(errors="replace").replace("\r", "\n").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "starting")
 
 
 def carry_out(phase: list[Chain], logs: Path, console: Console, overall: OverallProgress, ranks: int = 1) -> None:
@@ -198,15 +187,15 @@ def carry_out(phase: list[Chain], logs: Path, console: Console, overall: Overall
     with _started(phase, start) as jobs, Live(console=console, refresh_per_second=2, transient=True) as live:
         while running := [jobs[number] for number in range(len(jobs)) if not over(number)]:
             time.sleep(0.2)
-            found = [(job.command, job.progress) for job in running]
+            found = [(job.command, read_progress(job.log)) for job in running]
             lines = [Text(f"  {command[0]}: {now.text}", overflow="ellipsis", no_wrap=True) for command, now in found]
             live.update(Group(overall.update((command, now.share) for command, now in found), *lines))
     console.print(f"  {time.monotonic() - began:.0f} s")
 
 
 @contextmanager
-def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator[list[Job]]:
-    jobs: list[Job] = []
+def _started(phase: list[Chain], start: Callable[[Chain, int], RunningChain]) -> Iterator[list[RunningChain]]:
+    jobs: list[RunningChain] = []
     try:
         for number, chain in enumerate(phase):
             jobs.append(start(chain, number))
@@ -220,7 +209,7 @@ def _started(phase: list[Chain], start: Callable[[Chain, int], Job]) -> Iterator
             file.unlink(missing_ok=True)
 
 
-def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Console, ranks: int) -> Job:
+def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Console, ranks: int) -> RunningChain:
     """Start the first command of a chain."""
     command = chain[0]
     console.print(Text(_shown(command, ranks), "bold"), soft_wrap=True)
@@ -233,11 +222,11 @@ def _start(chain: Chain, number: int, trainings: int, logs: Path, console: Conso
     launched = (*_torchrun(command, ranks), "-m", "holdfast", *command)
     with log.open("wb") as file:
         process = subprocess.Popen([sys.executable, *launched], stdout=file, stderr=file, env=environment)
-    return Job(chain, ranks, log, process)
+    return RunningChain(chain, ranks, log, process)
 
 
-def _failure(job: Job) -> str:
-    said = job.last_line.removeprefix("holdfast: ")
+def _failure(job: RunningChain) -> str:
+    said = (last_line(job.log) or f"exit status {job.process.returncode}.").removeprefix("holdfast: ")
     return f"`{_shown(job.command, job.ranks)}` failed: {said} Its output is in {job.log}."
 
 
@@ -269,20 +258,20 @@ def _base(output: Path, dry_run: bool, console: Console) -> int:
     return 0
 
 
-def _run_name(command: Command) -> str:
+def _run_name(command: CommandLine) -> str:
     """The name of the run that a command trains or evaluates, or nothing."""
     outputs = [flag.partition("=")[2] for flag in command if flag.startswith("--output=")]
     runs = [] if command[0] != "evaluate" else list(takewhile(lambda word: not word.startswith("--"), command[1:]))
     return "-".join(Path(folder).name for folder in (*outputs, *runs))
 
 
-def _torchrun(command: Command, ranks: int) -> Command:
+def _torchrun(command: CommandLine, ranks: int) -> CommandLine:
     """What starts a training on several GPUs: torchrun, on a port that is free."""
     if command[0] != "train" or ranks == 1:
         return ()
     return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
 
 
-def _shown(command: Command, ranks: int = 1) -> str:
+def _shown(command: CommandLine, ranks: int = 1) -> str:
     started = _torchrun(command, ranks)
     return shlex.join(("torchrun", *started[2:], "-m", "holdfast", *command) if started else ("holdfast", *command))

@@ -14,7 +14,7 @@ from holdfast.commands.parser import Parser
 from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.metrics import Agreement
+    from holdfast.console.agreement import Agreement
     from holdfast.runs.run import Run
 
 _HELP = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import shutil
 from collections import Counter
@@ -32,14 +33,14 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
-from holdfast.core.progress import ProgressState, progress_file, read_state
+from holdfast.core.progress import read_progress
 from holdfast.core.tables import without_empty_columns
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.history import job_states
 from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
-from holdfast.studies.on_node import is_running, last_line
+from holdfast.studies.on_node import is_running
 from holdfast.studies.on_ray import Cluster, FinishedJob
 from holdfast.studies.part import part_of
 from holdfast.studies.plan import PlannedRun, check_devices, complete_jobs, make_plan, status
@@ -69,6 +70,8 @@ examples:
   holdfast study merge half{suffix} other{suffix} --output whole{suffix}
   holdfast study report whole{suffix}
 """
+
+_NUMBERS = 52  # characters of all columns of a plan's table but the first
 
 
 def main(argv: list[str]) -> int:
@@ -137,18 +140,29 @@ def _jobs(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun]) -> list
 
 def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
     table = Table(title=f"{study.name}: {study.question or 'no question given'}", title_justify="left")
-    for heading in ("run", "stages", "of them shared", "steps", "trials"):
-        table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
-    for planned in plan:
-        shared = str(planned.shared) if planned.shared else ""
-        cells = str(len(planned.stages)), shared, f"{planned.steps:,}", f"{planned.trials:,}"
-        table.add_row(planned.run.name, *cells)
+    for heading in ("runs", "seeds", "stages", "of them\nshared", "steps", "trials"):
+        table.add_column(heading, justify="left" if heading == "runs" else "right", overflow="fold")
+    alike = Counter((one.run.label, len(one.stages), one.shared, one.steps, one.trials) for one in plan)
+    for (label, stages, shared, steps, trials), seeds in alike.items():
+        name = _folded(label, console.width - _NUMBERS)
+        table.add_row(name, str(seeds), str(stages), str(shared or ""), f"{steps:,}", f"{trials:,}")
+    table.caption, table.caption_justify = "stages, steps and trials of each run", "left"
     console.print(without_empty_columns(table))
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
     steps, trials = sum(planned.steps for planned in plan), sum(planned.trials for planned in plan)
     console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)
     console.print(hours_text(study, plan, _jobs(study, folder, plan), folder), soft_wrap=True)
     console.print(disk_text(study, plan, folder), soft_wrap=True)
+
+
+def _folded(label: str, width: int) -> str:
+    """A long label on several lines, broken after its dashes."""
+    lines = [""]
+    for part in re.split(r"(?<=-)", label):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
@@ -220,17 +234,12 @@ def _carry_out(
                 if not console.is_terminal:
                     console.print(work.text())
             running = [one for one in left if is_running(folder.log(one))]
-            now = {job.name: _now(folder.log(job)) for job in running}
+            now = {job.name: read_progress(folder.log(job)) for job in running}
             bar = ProgressBar(total=1.0, completed=work.share({name: state.share for name, state in now.items()}))
             said = [f"  {name}: {state.text}" for name, state in now.items()]
             lines = [Text(line, overflow="ellipsis", no_wrap=True) for line in said]
             live.update(Group(bar, Text(work.text()), *lines))
     return failed
-
-
-def _now(log: Path) -> ProgressState:
-    """How far a job is, in the words of its progress or of its log."""
-    return read_state(progress_file(log)) or ProgressState(last_line(log))
 
 
 def _print_outcome(outcome: FinishedJob, folder: StudyFolder, console: Console) -> None:

@@ -7,9 +7,35 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from holdfast.core.records import Task
-from holdfast.metrics import Agreement, cohens_kappa
 
 AUTOMATIC = "automatic scorer"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two raters agree: the share of equal answers, and Cohen's kappa, or why it is undefined."""
+
+    count: int
+    observed: float | None
+    kappa: float | None
+    why: str = ""
+
+
+def cohens_kappa(answers: Sequence[tuple[bool, bool]]) -> Agreement:
+    """Agreement of two raters on yes-or-no questions, beyond chance.
+
+    With p the share of equal answers and e the share expected if each answered at random with the same rate of yes:
+    kappa = (p - e) / (1 - e). If both always gave the same answer, e is 1 and kappa is undefined.
+    """
+    if not answers:
+        return Agreement(0, None, None, "nothing was rated by both")
+    size = len(answers)
+    same = sum(a == b for a, b in answers)
+    one, other = sum(a for a, _ in answers), sum(b for _, b in answers)
+    expected = one * other + (size - one) * (size - other)  # times size squared, in whole numbers
+    if expected == size**2:
+        return Agreement(size, 1.0, None, f"both always said {'yes' if one else 'no'}")
+    return Agreement(size, same / size, (same * size - expected) / (size**2 - expected))
 
 
 @dataclass(frozen=True)

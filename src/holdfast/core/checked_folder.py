@@ -41,7 +41,7 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
     """Let `fill` write into a temporary folder, then rename it to `folder`.
 
     Args:
-        folder: Final path of the checkpoint.
+        folder: Its final path.
         fill: Writes the files.
         needed: Bytes they will take, if known; checked against the free space first.
         writers: All of them call `fill`; the first does the rest. None: only this process.
@@ -63,14 +63,14 @@ def write(folder: Path, fill: Callable[[Path], None], needed: int = 0, writers: 
         shutil.rmtree(temporary, ignore_errors=True)
         if _means_full(error):
             raise HoldfastError(
-                f"The disk is full: {folder} could not be written ({error}). The last good checkpoint is untouched. "
+                f"The disk is full: {folder} could not be written ({error}). What was saved before is untouched. "
                 "Free some space and run the same command again."
             ) from None
         raise
 
 
 def verify(folder: Path) -> str | None:
-    """Describe what is wrong with a checkpoint; None if every file exists with the bytes that were written."""
+    """Describe what is wrong with a folder; None if every file exists with the bytes that were written."""
     if folder.is_symlink():
         return "it is a link"
     if not os.path.lexists(folder / MANIFEST):
@@ -123,22 +123,22 @@ def read_manifest(folder: Path) -> dict[str, str]:
 
 
 def newest(folder: Path, say: Callable[[str], None]) -> Path | None:
-    """The newest intact `step-*` checkpoint in `folder`; damaged ones are reported and skipped."""
+    """The newest intact `step-*` folder in `folder`; damaged ones are reported and skipped."""
     for candidate in reversed(_steps(folder)):
         problem = verify(candidate)
         if problem is None:
             return candidate
-        say(f"Checkpoint {candidate} is damaged: {problem}. Going back to the one saved before it.")
+        say(f"{candidate} is damaged: {problem}. Going back to the one saved before it.")
     return None
 
 
 def step(folder: Path) -> int:
-    """The step a `step-*` checkpoint was written at."""
+    """The step at which a `step-*` folder was written."""
     return int(folder.name.removeprefix("step-"))
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all but the newest `keep` checkpoints, and folders that a kill left half-written."""
+    """Delete all but the newest `keep` folders `step-*`, and those that a kill left half-written."""
     for old in [*_steps(folder)[: -keep or None], *folder.glob(".writing-*"), *folder.glob(".old-*")]:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -175,7 +175,7 @@ def _write_manifest(folder: Path) -> None:
 
 def _replace(new: Path, folder: Path) -> None:
     # A folder cannot be renamed over another, so the old one is moved away first. A kill in between leaves none:
-    # the steps since the checkpoint before are then repeated, with the same result.
+    # the steps since the folder before are then repeated, with the same result.
     old = folder.with_name(f".old-{folder.name}")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():

@@ -16,7 +16,7 @@ PATIENCE = 2.0  # seconds
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _ABSENT = (401, 404)  # to somebody unknown, the hub answers 401 for what does not exist
 
-type Kind = Literal["dataset", "model"]
+type RepositoryKind = Literal["dataset", "model"]
 
 
 def looks_like_hub_id(name: str) -> bool:
@@ -24,7 +24,7 @@ def looks_like_hub_id(name: str) -> bool:
     return _ID.fullmatch(name) is not None
 
 
-def check_on_hub(name: str, kind: Kind, hint: str = "") -> None:
+def check_on_hub(name: str, kind: RepositoryKind, hint: str = "") -> None:
     """Raise an error if the hub does not have `name`, or does not answer. What is in the hub's cache here passes.
 
     Args:
@@ -49,14 +49,14 @@ def check_on_hub(name: str, kind: Kind, hint: str = "") -> None:
         )
 
 
-def _download(name: str, kind: Kind) -> str:
+def _download(name: str, kind: RepositoryKind) -> str:
     return (
         f"Check the name; or download it where there is network (`hf download --repo-type={kind} {name} "
         "--local-dir=FOLDER`) and give the folder."
     )
 
 
-def _is_cached(name: str, kind: Kind) -> bool:
+def _is_cached(name: str, kind: RepositoryKind) -> bool:
     from huggingface_hub import constants
 
     lerobot = Path(os.environ.get("HF_LEROBOT_HOME", Path(constants.HF_HOME) / "lerobot")).expanduser()

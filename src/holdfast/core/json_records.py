@@ -16,6 +16,8 @@ from typing import Any, cast
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 
+type Plain = dict[str, Any]  # an object of JSON
+
 
 def to_json(record: Any) -> Any:
     """A record as plain values: dictionaries, lists, text, numbers."""

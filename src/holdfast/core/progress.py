@@ -34,6 +34,8 @@ from holdfast.core.json_records import read_json, to_json
 VARIABLE = "HOLDFAST_PROGRESS"
 _EVERY = 0.5  # seconds between two states in the file
 
+type WatchSteps = Callable[[int], None]  # told the control steps of all simulators so far, at least every second
+
 
 @dataclass(frozen=True)
 class ProgressState:
@@ -145,3 +147,18 @@ def read_state(file: Path) -> ProgressState | None:
         return read_json(ProgressState, file)
     except HoldfastError:
         return None
+
+
+def read_progress(log: Path) -> ProgressState:
+    """How far a running command is, in the words of its progress or of its log."""
+    return read_state(progress_file(log)) or ProgressState(last_line(log) or "starting")
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not empty."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").replace("\r", "\n").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -10,12 +10,13 @@ from holdfast import arenas
 from holdfast.arenas.arena import Arena
 from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
+from holdfast.core.progress import WatchSteps
 from holdfast.core.records import Matrix, Trial, TrialProtocol
 from holdfast.evaluate.cells import CELLS, Cell
 from holdfast.evaluate.equal_trials import each_once
 from holdfast.evaluate.fit import check_fits
 from holdfast.evaluate.rollout import TrialOrder
-from holdfast.evaluate.workers import Done, Setup, Watch, Workers, local, on_ray
+from holdfast.evaluate.workers import Done, Setup, Workers, local, on_ray
 from holdfast.runs.run import FinishedStage, Run
 from holdfast.runs.sources import by_source, matrix_of
 from holdfast.runs.trials import Trials
@@ -117,7 +118,7 @@ def share_out(run: Run, choices: Sequence[Choice]) -> list[Choice]:
 
 
 def measure(
-    evaluations: Sequence[Evaluation], choice: Choice, watch: Watch = lambda steps: None
+    evaluations: Sequence[Evaluation], choice: Choice, watch: WatchSteps = lambda steps: None
 ) -> Iterator[tuple[Evaluation, Cell, Trial]]:
     """Run the remaining trials of all runs; yields each trial that was written, with its run and its cell.
 
@@ -192,7 +193,7 @@ def _orders(run: Run, choice: Choice, cells: Sequence[Cell]) -> Iterator[TrialOr
             )
 
 
-def _workers(runs: Sequence[Run], choice: Choice, watch: Watch) -> Workers:
+def _workers(runs: Sequence[Run], choice: Choice, watch: WatchSteps) -> Workers:
     setup = Setup(choice.device, choice.horizon, choice.arena)
     if choice.workers == "ray":
         return on_ray(setup)

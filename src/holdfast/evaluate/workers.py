@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import arenas
 from holdfast.core.errors import HoldfastError
 from holdfast.core.processes import FORKED, worker_pool
+from holdfast.core.progress import WatchSteps
 from holdfast.core.records import Trial
 from holdfast.evaluate.remote_lane import DIED, RemoteLane
 from holdfast.evaluate.rollout import LocalLane, TrialOrder, play
@@ -35,7 +36,6 @@ LARGE = 2**30  # bytes of weights above which a GPU has one policy at a time
 
 type Done = tuple[TrialOrder, Trial]
 type Workers = Callable[[Iterator[TrialOrder]], Iterator[Done]]
-type Watch = Callable[[int], None]  # gets the control steps so far, at least every second
 
 _TICK = 0.5  # seconds
 _steps: Any = None  # in a worker process: the control steps of all workers
@@ -50,7 +50,7 @@ class Setup:
     arena: str = "twin"
 
 
-def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None, watch: Watch) -> Workers:
+def local(setup: Setup, checkpoints: Sequence[Path], processes: int | None, watch: WatchSteps) -> Workers:
     """Run trials on this machine, by default with one process per core, or two per core with a GPU.
 
     `checkpoints` are one of each run.
@@ -75,7 +75,7 @@ def _count(more: int) -> None:
             _steps.value += more
 
 
-def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
+def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: WatchSteps) -> Iterator[Done]:
     steps = FORKED.Value("q", 0)
     preload, on_gpu = ["holdfast.policies.pilot"], setup.device != "cpu"
     with worker_pool(processes, preload, _begin_worker, steps, on_gpu=on_gpu) as pool:
@@ -96,7 +96,7 @@ def _pooled(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: W
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: Watch) -> Iterator[Done]:
+def _batched(setup: Setup, orders: Iterator[TrialOrder], processes: int, watch: WatchSteps) -> Iterator[Done]:
     lanes = [RemoteLane(setup.arena) for _ in range(min(processes, GPU_ROWS))]
     steps = 0
 

@@ -157,8 +157,9 @@ class Method:
     ) -> torch.Tensor | None:
         """A term that is added to the loss of a batch; None adds nothing.
 
-        It is computed for each micro-batch and weighted like the micro-batch's loss. On a GPU it is captured in a CUDA
-        graph: it must not branch on values, read them on the host, or draw from a generator of its own.
+        It is computed for each micro-batch and weighted like the micro-batch's loss, so a mean must be over all of
+        the micro-batch's elements. On a GPU it is captured in a CUDA graph: it must not branch on values, read them on
+        the host, or draw from a generator of its own.
 
         Args:
             batch: The preprocessed batch, tensors only. `task_index` counts the tasks that the stage learns, then those

@@ -124,7 +124,7 @@ class Adapter:
         """Whether its loss can be captured as a CUDA graph; the policy declares it with an attribute of this name."""
         return bool(getattr(self.policy, "cuda_graphable", False))
 
-    def loss(self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None = None) -> Loss:
+    def loss(self, batch: Batch, active: torch.Tensor | None, batch_slice: BatchSlice | None = None) -> Loss:
         """Loss of a preprocessed batch; padded steps and, with `active` (n, dimensions), idle dimensions are left out.
 
         A slice of a larger batch draws the same noise as in that batch, if the policy gives its loss unreduced.
@@ -132,17 +132,17 @@ class Adapter:
         if not self.knows_elements:
             total, _ = self.policy(batch)
             return Loss(total)
-        flow = self._flow(batch, part) if self.knows_velocity else None
+        flow = self._flow(batch, batch_slice) if self.knows_velocity else None
         rows = len(batch["action_is_pad"])
-        elements = mean_square(flow.errors, rows) if flow else self.policy.loss_elements(batch, part)
+        elements = mean_square(flow.errors, rows) if flow else self.policy.loss_elements(batch, batch_slice)
         mask = (~batch["action_is_pad"])[..., None].expand_as(elements)
         if active is not None:
             mask = mask & active[:, None]
         mask = mask.to(elements.dtype)
         return Loss((elements * mask).sum() / mask.sum().clamp_min(1), elements, mask, flow=flow)
 
-    def _flow(self, batch: Batch, part: BatchSlice | None) -> Flow:
-        drawn = self.policy.draw_noise(batch, part)
+    def _flow(self, batch: Batch, batch_slice: BatchSlice | None) -> Flow:
+        drawn = self.policy.draw_noise(batch, batch_slice)
         errors = self.policy.velocity_errors(batch, drawn)
         return Flow(errors, drawn, batch, self.policy, torch.is_autocast_enabled(errors.device.type))
 

@@ -19,18 +19,18 @@ WRIST = "wrist"  # in the name of a camera on a hand
 
 
 def augment(
-    images: dict[str, torch.Tensor], config: AugmentConfig, seed: int, part: BatchSlice | None = None
+    images: dict[str, torch.Tensor], config: AugmentConfig, seed: int, batch_slice: BatchSlice | None = None
 ) -> dict[str, torch.Tensor]:
     """Turn uint8 images (n, [time,] 3, height, width) into augmented float images in [0, 1].
 
-    The draws come from a CPU generator seeded for this step, so they do not depend on the device; with `part`, they do
-    not depend on how a batch is split either.
+    The draws come from a CPU generator seeded for this step, so they do not depend on the device; with `batch_slice`,
+    they do not depend on how a batch is split either.
     """
     generator = torch.Generator().manual_seed(seed)
     count = len(next(iter(images.values())))
 
     def between(columns: int) -> torch.Tensor:
-        return draw(part, count, lambda rows: torch.rand(rows, columns, generator=generator)) * 2 - 1
+        return draw(batch_slice, count, lambda rows: torch.rand(rows, columns, generator=generator)) * 2 - 1
 
     offset = between(2) * config.shift
     frame = between(3) if config.crop or config.rotation else None

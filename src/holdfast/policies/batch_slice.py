@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+type TensorBatch = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class BatchSlice:
@@ -21,15 +23,15 @@ class BatchSlice:
     whole: int
 
 
-def draw(part: BatchSlice | None, rows: int, random: Callable[[int], Tensor]) -> Tensor:
+def draw(batch_slice: BatchSlice | None, rows: int, random: Callable[[int], Tensor]) -> Tensor:
     """Draw random numbers for the rows of a slice; without one the rows are the whole batch.
 
     Args:
-        part: Where the rows are in their batch.
+        batch_slice: Where the rows are in their batch.
         rows: How many to draw; a multiple of the slice's rows if samples take several draws.
         random: Draws the given number of rows.
     """
-    if part is None:
+    if batch_slice is None:
         return random(rows)
-    times = rows // part.rows
-    return random(part.whole * times)[part.first * times :][:rows]
+    times = rows // batch_slice.rows
+    return random(batch_slice.whole * times)[batch_slice.first * times :][:rows]

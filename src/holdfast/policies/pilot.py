@@ -24,7 +24,7 @@ from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
 from holdfast.policies.device import send
-from holdfast.policies.saved_folder import load_pipelines, policy_folder
+from holdfast.policies.saved_folder import NORMALIZATION, load_pipelines, policy_folder
 
 # What LeRobot's code raises when a saved policy's files do not fit each other or the robot.
 _UNFIT = (IndexError, KeyError, RuntimeError, TypeError, ValueError)
@@ -52,7 +52,7 @@ class Pilot:
             rows: Rows of every batch; None takes what evaluation takes on such a device.
         """
         self._rows = rows
-        statistics = folder / "normalization.json"
+        statistics = folder / NORMALIZATION
         self._folder = policy_folder(folder)
         self._adapter = adapters.load(self._folder, tuple(names), device)
         self._config, self._policy = self._adapter.config, self._adapter.policy

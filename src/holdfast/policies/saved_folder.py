@@ -22,6 +22,7 @@ from holdfast.core.names import near_path
 from holdfast.policies.bounds import BOUNDED, check_cameras, check_numbers
 
 CONFIG = "config.json"
+POLICY, NORMALIZATION = "policy", "normalization.json"  # in a stage's checkpoint: the policy, and its statistics
 PREPROCESSOR, POSTPROCESSOR = "policy_preprocessor.json", "policy_postprocessor.json"
 ROUTER = "holdfast_task_router"  # the step that chooses between a policy's LoRAs
 _STATE = ".safetensors"
@@ -68,7 +69,7 @@ _LEROBOTS = (
 
 def policy_folder(folder: Path) -> Path:
     """Where the policy of a stage's checkpoint is, or of a plain folder of a LeRobot policy; an error if none is."""
-    found = folder / "policy" if (folder / "normalization.json").exists() else folder
+    found = folder / POLICY if (folder / NORMALIZATION).exists() else folder
     if not (found / CONFIG).exists():
         near = "" if folder.exists() else near_path(folder)
         raise HoldfastError(

@@ -17,8 +17,8 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.config_flags import flags
 from holdfast.train.plan import stages_of
 
-type Command = tuple[str, ...]
-type Chain = tuple[Command, ...]  # commands that run one after another
+type CommandLine = tuple[str, ...]
+type Chain = tuple[CommandLine, ...]  # commands that run one after another
 # The trainings that each named part of an experiment compares; parts may share some.
 type Parts = dict[str, tuple[TrainConfig, ...]]
 
@@ -101,10 +101,10 @@ class Recipe:
         shortest, *others = [self._training(replace(config, wait=True)) for config in sorted(self.train, key=steps_of)]
         return [(shortest, (*self._evaluation(self.runs), "--wait")), *((training,) for training in others)]
 
-    def _training(self, config: TrainConfig) -> Command:
+    def _training(self, config: TrainConfig) -> CommandLine:
         return ("train", *flags(config, self.preset))
 
-    def _recording(self, processes: int) -> Command:
+    def _recording(self, processes: int) -> CommandLine:
         assert self.record
         record = self.record
         return (
@@ -113,7 +113,7 @@ class Recipe:
             *("--seed", str(record.seed), "--output", str(self.data), "--processes", str(processes)),
         )
 
-    def _evaluation(self, runs: Sequence[Path]) -> Command:
+    def _evaluation(self, runs: Sequence[Path]) -> CommandLine:
         assert self.evaluate
         trials = self.evaluate
         return (
@@ -123,11 +123,11 @@ class Recipe:
         )
 
     @property
-    def _report(self) -> Command:
+    def _report(self) -> CommandLine:
         return ("report", *map(str, self.runs))
 
     @property
-    def _in_arena(self) -> Command:
+    def _in_arena(self) -> CommandLine:
         return () if self.arena == "twin" else ("--arena", self.arena)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_json
 from holdfast.data.lerobot.export import EpisodeChoice, keep_first, write_episodes
@@ -22,22 +22,21 @@ from holdfast.replay.buffer import Buffer, Kept
 
 
 class EpisodeStore:
-    """All copies of one run. `peak` is the most bytes they and the task being learned took together."""
+    """All copies of one run, in its `folder`. `peak` is the most bytes they and the current task took together."""
 
-    def __init__(self, run: Path) -> None:
-        self._run = run
-        self.folder = run / "buffer"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.peak = self._current = 0
 
     def place(self, kept: Kept) -> Path:
         """Folder of the copy of a task."""
         folder = self.folder / kept.task
-        checkpoint.check_no_link(folder, self._run)
+        checked_folder.check_no_link(folder, self.folder.parent)
         return folder / str(len(kept.episodes))
 
     def check(self, kept: Kept) -> None:
         """Refuse a copy that is missing or does not have the bytes that were written."""
-        problem = checkpoint.verify(self.place(kept))
+        problem = checked_folder.verify(self.place(kept))
         if problem:
             raise HoldfastError(
                 f"The run's copy of task {kept.task!r}, {self.place(kept)}, is damaged: {problem}. "
@@ -62,12 +61,12 @@ class EpisodeStore:
 
     def _shrink(self, kept: Kept) -> None:
         target = self.place(kept)
-        if checkpoint.verify(target) is not None:
+        if checked_folder.verify(target) is not None:
             larger = [p for p in _copies(target.parent) if int(p.name) > len(kept.episodes)]
-            sound = [p for p in larger if checkpoint.verify(p) is None]
+            sound = [p for p in larger if checked_folder.verify(p) is None]
             if not sound:
                 self.check(kept)
-            checkpoint.write(target, lambda folder: keep_first(sound[0], len(kept.episodes), folder))
+            checked_folder.write(target, lambda folder: keep_first(sound[0], len(kept.episodes), folder))
             self._update_peak()  # for a moment its small tables exist twice
         for other in _copies(target.parent):
             if other != target:
@@ -75,13 +74,15 @@ class EpisodeStore:
 
     def _copy(self, kept: Kept, source: Source) -> None:
         target = self.place(kept)
-        if checkpoint.verify(target) is None:
+        if checked_folder.verify(target) is None:
             return
         origin = {"task": kept.task, "dataset": source.dataset, "fingerprint": kept.fingerprint}
         part = EpisodeChoice(source, kept.episodes, {**origin, "episodes": list(kept.episodes)})
         share = len(source.frames_of(kept.episodes)) / len(source.state)
         needed = int(share * size(source.root))
-        checkpoint.write(target, lambda folder: write_episodes(folder, [part], {"run": str(self._run)}), needed)
+        checked_folder.write(
+            target, lambda folder: write_episodes(folder, [part], {"run": str(self.folder.parent)}), needed
+        )
 
     def _update_peak(self) -> None:
         self.peak = max(self.peak, size(self.folder) + self._current)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-type Plain = dict[str, Any]
+from holdfast.core.json_records import Plain
 
 _MOST = 3  # runs in the title
 

@@ -36,7 +36,7 @@ _SECTIONS = {
     "videos": "Videos",
     "replayed": "Replay",
     "losses": "Losses",
-    "audit": "Normalization",
+    "range_checks": "Normalization",
 }
 _ALWAYS = ("results", "matrices")
 _FIGURES = "figures"

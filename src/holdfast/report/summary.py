@@ -6,16 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from holdfast import __version__, catalog
+from holdfast.core.json_records import Plain
 from holdfast.core.records import Matrix, Task
 from holdfast.metrics import Figure, mean_of_means, summarize
 from holdfast.report.compare import correlation, difference
 from holdfast.report.finding import findings, title
 from holdfast.report.gather import WITHOUT_STAGES, RunResults
-
-type Plain = dict[str, Any]
 
 _NOTABLE = 0.05  # a smaller share of trials shows neither that a task was learned nor that it broke
 
@@ -82,7 +80,7 @@ def _training(runs: Sequence[RunResults], position: int) -> Plain:
         "tasks": [{"name": task.name, "title": task.title} for task in run.tasks],
         "replay": _replay(run),
         "replayed": sum(line.get("replay_steps", 0) for stage in run.stages for line in stage.lines),
-        "audit": _range_checks(run),
+        "range_checks": _range_checks(run),
     }
 
 

@@ -25,10 +25,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import read_content, read_json, to_json
 from holdfast.methods.state import TENSORS
 from holdfast.norm.strategies import Normalization
-from holdfast.policies.saved_folder import CONFIG, read_config
+from holdfast.policies.saved_folder import CONFIG, NORMALIZATION, POLICY, read_config
 from holdfast.replay.buffer import Buffer
 
-POLICY, NORMALIZATION = "policy", "normalization.json"
 WEIGHTS = f"{POLICY}/model.safetensors"
 
 

@@ -1,20 +1,27 @@
 """The paths of all files of a run. Only this package builds them.
 
 ```
-run.yaml            settings that decide the weights, and the tasks
-embodiment.json     the robot, with its SHA-256
-method.json         a method of the user's own, with the SHA-256 of its file
+run.yaml            settings that decide the weights, and the tasks; a different command is refused
+embodiment.json     the robot, with its SHA-256; a changed robot is refused
+method.json         a method of the user's own, with the SHA-256 of its file; a changed file is refused
 selection.json      a selection of the user's own, likewise
-audit.jsonl         log of every dataset opened and every check
-frames.json         format of each task's cached frames
+frames.json         image format of each task's cache
 data_files.json     each task's dataset as it was trained on, with a hash of every file
-stages/02-name/     metrics.jsonl, progress/step-*, checkpoint/ (see checkpoint.py)
-buffer/             copies of kept episodes (see replay/store.py)
-trials.sqlite       all trials
-heldout.json        scores on held-out demonstrations
-videos/             videos of evaluated trials
-rollouts/0001/      video.mp4 and rollout.json of an attempt on a robot; live.jpg while it runs
-scoring.sqlite      operators' scoring sheets; next.json names the checkpoints they wait for
+audit.jsonl         the run log: datasets opened, mappings, range checks, disk, each with its stage
+buffer/NAME/20/     copies of 20 kept episodes, with `--replay.store=copy` (see replay/store.py)
+stages/02-NAME/
+    checkpoint/     what the stage has learned (see checkpoint.py)
+    progress/step-00000500/     training.safetensors, state.json, manifest.json: to go on from after a kill
+                    (sharded: a .distcp file for every rank and .metadata instead)
+    metrics.jsonl   losses
+    tensorboard/    with `--log.tensorboard`
+trials.sqlite       all trials, append-only
+videos/02-NAME/twin/*.mp4       filmed trials, by stage and arena
+rollouts/0001/      video.mp4 and rollout.json of an attempt on a robot
+live.jpg            the robot's latest image, while an attempt runs
+scoring.sqlite      every tick of every scoring sheet, append-only
+next.json           which checkpoints operators wait for
+heldout.json        scores on held-out demonstrations, by cell
 report/             index.html, metrics.json, figures/
 ```
 """
@@ -57,6 +64,11 @@ class StagePaths:
     def progress(self) -> Path:
         """Checkpoints to continue from after a kill."""
         return self.folder / "progress"
+
+    @property
+    def tensorboard(self) -> Path:
+        """What TensorBoard shows, with `--log.tensorboard`."""
+        return self.folder / "tensorboard"
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -166,6 +178,11 @@ class RunPaths:
     def stages(self) -> Path:
         """Folder of all stages; `run.py` says which of its folders are some."""
         return self.root / "stages"
+
+    @property
+    def buffer(self) -> Path:
+        """The run's own copies of kept episodes."""
+        return self.root / "buffer"
 
     def stage(self, stage: Stage) -> StagePaths:
         """The files of a stage."""

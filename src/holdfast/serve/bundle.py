@@ -4,7 +4,7 @@
 bundle/policy/               weights and processors, as LeRobot saves and loads them
        normalization.json    every space of the run, with its hash
        bundle.json           tasks with prompts and rubrics, embodiment, cameras, transforms, versions
-       manifest.json         SHA-256 of every other file; its own SHA-256 is the bundle's name in the world
+       manifest.json         SHA-256 of every other file; its own SHA-256 identifies the bundle
 ```
 The first two lie as in a stage's checkpoint, so whatever loads a checkpoint loads a bundle.
 """
@@ -12,36 +12,29 @@ The first two lie as in a stage's checkpoint, so whatever loads a checkpoint loa
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, catalog, embodiments
-from holdfast.core import checked_folder as checkpoint
-from holdfast.core import outside
-from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.json_records import from_json, to_json
-from holdfast.core.names import check_path
+from holdfast import __version__
+from holdfast.core import checked_folder, outside
+from holdfast.core.errors import HoldfastError
+from holdfast.core.json_records import from_json
 from holdfast.core.records import Task
-from holdfast.data.lerobot.folder import camera_name
 from holdfast.data.lerobot.header import check_pictures
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.norm.strategies import ACTION, STATE, Normalization
-from holdfast.policies.saved_folder import POSTPROCESSOR, PREPROCESSOR, check_folder, read_pipeline
-from holdfast.runs.checkpoint import NORMALIZATION, POLICY, WEIGHTS, Checkpoint
-from holdfast.runs.embodiment import find_embodiment
-from holdfast.runs.run import FinishedStage, Run, read_run
+from holdfast.policies.saved_folder import NORMALIZATION, POLICY, check_folder
+from holdfast.runs.checkpoint import WEIGHTS, Checkpoint
 from holdfast.runs.settings import read_task
 
 FORMAT = 1
 ABOUT = "bundle.json"
 IDLE = "hold at the measured pose"
-_KINDS = (".json", ".safetensors", ".md", ".txt")
+KINDS = (".json", ".safetensors", ".md", ".txt")
 _LARGEST_SIDE = 2**13
 _FASTEST = 10_000  # frames a second
-_ONLY = f"files of the kinds {', '.join(_KINDS)} only, as loading them runs no code"
+ONLY = f"files of the kinds {', '.join(KINDS)} only, as loading them runs no code"
 
 
 @dataclass(frozen=True)
@@ -100,50 +93,14 @@ class Description:
                 raise HoldfastError(f"camera {name!r} must be 1 to {_LARGEST_SIDE} pixels high and wide, got {size}.")
 
 
-def make(run: Path, number: int | None, output: Path, embodiment: str | None = None) -> Bundle:
-    """Write the bundle of a run's stage; it appears whole or not at all.
-
-    Args:
-        run: A run's folder.
-        number: The stage; None takes the last finished one.
-        output: The new folder.
-        embodiment: Name or file of the robot; None takes the one that the run was trained for.
-    """
-    check_path(output, "--output")
-    if output.exists():
-        raise HoldfastError(f"{output} exists already. Name another --output, or delete it first.")
-    read = read_run(run)
-    stage = _stage(read, number)
-    files = stage.checkpoint
-    problem = checkpoint.verify(files.folder)
-    if problem:
-        raise HoldfastError(
-            f"Checkpoint {files.folder} is damaged: {problem}. Run the same `holdfast train` command again to mend it."
-        )
-    check_folder(files.policy)
-    try:
-        about = _about(read, stage, embodiment)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HoldfastError(f"{files.folder} is not as `holdfast train` writes it: {error!r}.") from None
-
-    def fill(target: Path) -> None:
-        shutil.copytree(files.policy, target / POLICY)
-        shutil.copyfile(files.normalization_file, target / NORMALIZATION)
-        (target / ABOUT).write_text(json.dumps(about, indent=1))
-        for name in sorted(_files(target)):
-            if Path(name).suffix not in _KINDS:
-                raise HoldfastError(f"{files.folder / name} has no place in a bundle: {_ONLY}.")
-
-    checkpoint.write(output, fill, needed=sum(p.stat().st_size for p in files.policy.rglob("*")))
-    return load(output)
-
-
 def load(folder: Path) -> Bundle:
     """Read a bundle; one that was altered or is incomplete is refused, with the file that is to blame."""
     folder = folder.resolve()  # where `current` points to now
     problem = verify(folder)
     if problem:
-        raise HoldfastError(f"{folder} is no sound bundle: {problem}. Make it again: holdfast bundle RUN --stage K")
+        raise HoldfastError(
+            f"{folder} is not an intact bundle: {problem}. Make it again: holdfast bundle RUN --stage K"
+        )
     content = outside.read_json(folder / ABOUT)
     if isinstance(content, dict) and content.get("format") != FORMAT:
         raise HoldfastError(
@@ -159,8 +116,8 @@ def load(folder: Path) -> Bundle:
     check_pictures(about.cameras, folder / ABOUT)
     return Bundle(
         path=folder,
-        hash=checkpoint.file_hash(folder / checkpoint.MANIFEST),
-        weights=checkpoint.file_hash(folder / WEIGHTS),
+        hash=checked_folder.file_hash(folder / checked_folder.MANIFEST),
+        weights=checked_folder.file_hash(folder / WEIGHTS),
         normalization=normalization,
         tasks=tasks,
         embodiment=about.embodiment,
@@ -188,15 +145,15 @@ def _check_dimensions(about: Description, normalization: Normalization, file: Pa
 
 def verify(folder: Path) -> str | None:
     """Say what is wrong with a bundle; None if it has every file with its bytes, no other, and none that runs code."""
-    file = folder / checkpoint.MANIFEST
+    file = folder / checked_folder.MANIFEST
     if not file.is_file() or file.is_symlink():
-        return f"there is no {checkpoint.MANIFEST}" if folder.is_dir() else "there is no such folder"
+        return f"there is no {checked_folder.MANIFEST}" if folder.is_dir() else "there is no such folder"
     try:
-        manifest = checkpoint.read_manifest(folder)
+        manifest = checked_folder.read_manifest(folder)
         with outside.open_file(file) as content:
             altered = content.read() != json.dumps(manifest, indent=1).encode()
         if altered:
-            return f"{checkpoint.MANIFEST} was altered"
+            return f"{checked_folder.MANIFEST} was altered"
         problem = _compare(folder, manifest)
         if problem is None:
             check_folder(folder / POLICY)
@@ -209,90 +166,24 @@ def verify(folder: Path) -> str | None:
 
 def _compare(folder: Path, manifest: dict[str, str]) -> str | None:
     """What differs between the files of a folder and its manifest."""
-    found = _files(folder) - {checkpoint.MANIFEST}
+    found = files_of(folder) - {checked_folder.MANIFEST}
     for name in sorted({ABOUT, NORMALIZATION, WEIGHTS, *manifest} - found):
         return f"{name} is missing"
     for name in sorted(found - manifest.keys()):
-        return f"{name} is not of it"
+        return f"{name} does not belong to it"
     for name, digest in manifest.items():
         if (folder / name).is_symlink():
             return f"{name} is a link"
-        if not (folder / name).is_file() or Path(name).suffix not in _KINDS:
-            return f"{name} has no place in it: {_ONLY}"
-        if checkpoint.file_hash(folder / name) != digest:
+        if not (folder / name).is_file() or Path(name).suffix not in KINDS:
+            return f"{name} has no place in it: {ONLY}"
+        if checked_folder.file_hash(folder / name) != digest:
             return f"{name} does not have the bytes that were written"
     return None
 
 
-def _files(folder: Path) -> set[str]:
+def files_of(folder: Path) -> set[str]:
+    """Paths of all files and links in a folder, relative to it."""
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
-
-
-def _stage(run: Run, number: int | None) -> FinishedStage:
-    finished = {stage.number: stage for stage in run.stages}
-    if number is not None and number not in finished:
-        raise unknown(f"finished stage of {run.path}", number, finished)
-    return finished[max(finished) if number is None else number]
-
-
-def _about(run: Run, stage: FinishedStage, asked: str | None) -> dict[str, Any]:
-    """Everything but weights and statistics, as plain values."""
-    files = stage.checkpoint
-    schema, policy = files.schema, files.policy_config
-    robot = _find_embodiment(run, files, asked)
-    reads = [key for key in policy["input_features"] if key in schema["cameras"]]
-    tasks = [task for task in run.tasks if task.name in stage.seen]
-    if robot is not None:
-        for task in tasks:
-            robot.active(task.arms)  # arms it does not have are named
-    return {
-        "format": FORMAT,
-        "holdfast": __version__,
-        "lerobot": version("lerobot"),
-        "run": run.path.resolve().name,
-        "method": run.method,
-        "stage": stage.number,
-        "learned": stage.name,
-        "policy": policy["type"],
-        "normalization": files.normalization.hash,
-        "tasks": [to_json(task) for task in tasks],
-        "embodiment": to_json(robot),
-        "idle": IDLE,
-        "names": schema["names"],
-        **{key: schema[key] for key in ("state_names",) if key in schema},  # where they are not the action's
-        "cameras": {camera_name(key): schema["cameras"][key] for key in reads},
-        "fps": schema["fps"],
-        "transforms": {
-            "preprocessor": _steps(files.policy / PREPROCESSOR),
-            "postprocessor": _steps(files.policy / POSTPROCESSOR),
-        },
-    }
-
-
-def _find_embodiment(run: Run, files: Checkpoint, asked: str | None) -> Embodiment | None:
-    """The robot that was asked for, or the one stored in the run, or for older runs the one their stream names."""
-
-    def of_stream() -> Embodiment | None:
-        try:
-            stream = catalog.load_stream(files.config["stream"], files.config["data_root"])
-            return embodiments.load(stream.embodiment) if stream.embodiment else None
-        except HoldfastError as error:
-            raise HoldfastError(f"{error} Or say which robot it is: --embodiment=piper_x_pair, or a file.") from None
-
-    names = files.schema["names"]
-    robot = embodiments.load(asked) if asked else find_embodiment(run.paths.embodiment, of_stream)
-    # A run takes its own robot's dimensions in order, whatever the dataset calls them.
-    if robot is not None and (robot.names != tuple(names) if asked else len(robot.names) != len(names)):
-        raise HoldfastError(
-            f"Embodiment {robot.name!r} has the dimensions {', '.join(robot.names)}; the run was trained on "
-            f"{', '.join(names)}. Name the right one with --embodiment."
-        )
-    return robot
-
-
-def _steps(file: Path) -> list[str]:
-    """Names of a pipeline's steps, in order."""
-    return [step["registry_name"] for step in read_pipeline(file)["steps"]]
 
 
 def short(digest: str) -> str:

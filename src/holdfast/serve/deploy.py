@@ -21,8 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core import checked_folder as checkpoint
-from holdfast.core import outside
+from holdfast.core import checked_folder, outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import open_log
 from holdfast.core.json_records import from_json
@@ -122,10 +121,10 @@ def _writing(folder: Path) -> Iterator[None]:
 def _copy(bundle: Bundle, folder: Path) -> None:
     # The bundle's own manifest comes along: written anew over the same files it has the same bytes.
     def fill(target: Path) -> None:
-        without = shutil.ignore_patterns(checkpoint.MANIFEST)
+        without = shutil.ignore_patterns(checked_folder.MANIFEST)
         shutil.copytree(bundle.path, target, ignore=without, dirs_exist_ok=True)
 
-    checkpoint.write(folder, fill, needed=sum(path.stat().st_size for path in bundle.path.rglob("*")))
+    checked_folder.write(folder, fill, needed=sum(path.stat().st_size for path in bundle.path.rglob("*")))
 
 
 def _point(folder: Path, action: str, stack: list[str]) -> None:

@@ -12,7 +12,7 @@ from holdfast.studies.measures import Measures
 from holdfast.studies.statistics import StudyFigure
 from holdfast.studies.study import Study, StudyClaim
 
-Verdict = Literal["holds", "does not hold", "undecided", "not measured"]
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not measured"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class JudgedClaim:
     better: str
     worse: str | None
     difference: StudyFigure
-    verdict: Verdict
+    verdict: ClaimVerdict
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _judge(study: Study, claim: StudyClaim, measures: Measures) -> JudgedClaim:
     return JudgedClaim(claim, better, worse, figure, verdict(figure, claim.than))
 
 
-def verdict(figure: StudyFigure, than: float) -> Verdict:
+def verdict(figure: StudyFigure, than: float) -> ClaimVerdict:
     """Whether the whole interval lies above `than`, below it, or neither. One seed decides nothing."""
     if figure.value is None:
         return "not measured"

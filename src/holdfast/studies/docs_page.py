@@ -102,7 +102,7 @@ def write_page(text: str, folder: Path) -> WrittenPage:
     studies: dict[str, _PageStudy] = {}
     files: dict[str, str] = {}
 
-    def said(kinds: dict[str, Kind], words: str) -> str:
+    def said(kinds: dict[str, Marker], words: str) -> str:
         kind, _, rest = words.partition(" ")
         name, *more = rest.split() or [""]
         if kind not in kinds:
@@ -207,6 +207,6 @@ def _settings(study: Study) -> Any:
     return without_folders(to_json(replace(study, claims=())))
 
 
-type Kind = Callable[[_PageStudy, Sequence[str], dict[str, str]], str]
-_BLOCKS: dict[str, Kind] = {"claims": _claims, "groups": _groups, "tasks": _tasks, "figure": _figure, "cost": _cost}
-_INLINES: dict[str, Kind] = {"value": _value, "verdict": _verdict}
+type Marker = Callable[[_PageStudy, Sequence[str], dict[str, str]], str]
+_BLOCKS: dict[str, Marker] = {"claims": _claims, "groups": _groups, "tasks": _tasks, "figure": _figure, "cost": _cost}
+_INLINES: dict[str, Marker] = {"value": _value, "verdict": _verdict}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.runs.run import started_stages
 from holdfast.runs.run_log import read_lines
 from holdfast.studies.history import EndedJob, read_ended, write_ended
-from holdfast.studies.jobs import Kind, StudyFolder, StudyJob, tasks_of
+from holdfast.studies.jobs import JobKind, StudyFolder, StudyJob, tasks_of
 from holdfast.studies.on_ray import FinishedJob
 from holdfast.studies.plan import PlannedRun
 from holdfast.studies.study import Study
@@ -101,9 +101,9 @@ def job_seconds(
     return {name: None if each is None else each * amount[name] for name, each in rate.items()}
 
 
-def rates(folder: StudyFolder) -> dict[Kind, float]:
+def rates(folder: StudyFolder) -> dict[JobKind, float]:
     """Seconds for a unit of work of each kind, in the jobs that were done here in one go."""
-    seconds, work = defaultdict[Kind, float](float), defaultdict[Kind, float](float)
+    seconds, work = defaultdict[JobKind, float](float), defaultdict[JobKind, float](float)
     for ended in read_ended(folder.history):
         if not ended.error and ended.amount > 0 and ended.seconds and 0 < ended.seconds < math.inf:
             seconds[ended.kind] += ended.seconds

@@ -13,9 +13,10 @@ from typing import Literal
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
+from holdfast.core.progress import last_line
 from holdfast.runs.run_log import read_lines
-from holdfast.studies.jobs import Kind, StudyFolder, StudyJob
-from holdfast.studies.on_node import is_running, last_line
+from holdfast.studies.jobs import JobKind, StudyFolder, StudyJob
+from holdfast.studies.on_node import is_running
 
 State = Literal["done", "running", "failed", "waiting"]
 
@@ -28,7 +29,7 @@ class EndedJob:
     """
 
     job: str
-    kind: Kind
+    kind: JobKind
     error: str
     seconds: float | None
     amount: int

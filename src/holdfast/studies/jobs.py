@@ -15,8 +15,7 @@ from holdfast.train.config import TrainConfig
 from holdfast.train.config_flags import flag_text
 from holdfast.train.presets import preset
 
-type Command = tuple[str, ...]
-Kind = Literal["record", "train", "evaluate", "report"]
+JobKind = Literal["record", "train", "evaluate", "report"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class StudyJob:
     """
 
     name: str
-    kind: Kind
-    command: Command
+    kind: JobKind
+    command: tuple[str, ...]
     needs: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()

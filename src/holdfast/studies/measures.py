@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.core.records import Trial
 from holdfast.report.gather import RunResults
 from holdfast.studies.results import RunGroup, StudyResults
-from holdfast.studies.statistics import Cell, StudyFigure, StudyScores, Sum
+from holdfast.studies.statistics import StudyCell, StudyFigure, StudyScores, Sum
 from holdfast.studies.study import Flags
 
 type Sums = Mapping[int, Sum]  # by seed
@@ -84,8 +84,8 @@ def last_visits(learned: Sequence[str]) -> dict[str, int]:
     return {name: stage for stage, name in enumerate(learned, 1)}
 
 
-def _trials(results: StudyResults) -> dict[Cell, list[Trial]]:
-    found: dict[Cell, list[Trial]] = {}
+def _trials(results: StudyResults) -> dict[StudyCell, list[Trial]]:
+    found: dict[StudyCell, list[Trial]] = {}
     for group in results.groups:
         for seed, run in group.runs.items():
             for trial in run.trials:

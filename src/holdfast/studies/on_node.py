@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.core.processes import killed_with_parent
-from holdfast.core.progress import VARIABLE, progress_file
+from holdfast.core.progress import VARIABLE, last_line, progress_file
 from holdfast.studies.jobs import StudyFolder, StudyJob
 from holdfast.studies.parcels import moved, outputs, unpack
 
@@ -117,13 +117,3 @@ def is_running(log: Path) -> bool:
     except FileNotFoundError:
         return False
     return False
-
-
-def last_line(log: Path) -> str:
-    """The last line of a log that is not empty."""
-    if not log.exists():
-        return ""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 4096))
-        lines = file.read().decode(errors="replace").replace("\r", "\n").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -28,8 +28,8 @@ _TAIL = 0.025
 _BEST = 100.0  # scores are from 0
 _DIGITS = 6  # sums of the same numbers may differ behind them, from machine to machine
 
-type Cell = tuple[str, int, str, int]  # group, seed, task, stage
-type Sum = tuple[tuple[float, Cell], ...]  # weights of cells
+type StudyCell = tuple[str, int, str, int]  # group, seed, task, stage
+type Sum = tuple[tuple[float, StudyCell], ...]  # weights of cells
 type _Layout = tuple[str, ...]  # where a trial took place; the same for all runs that share it
 
 
@@ -51,7 +51,7 @@ class StudyFigure:
 class StudyScores:
     """The scores of all cells of a study by layout, and their means when layouts are drawn again."""
 
-    def __init__(self, trials: Mapping[Cell, Sequence[Trial]]) -> None:
+    def __init__(self, trials: Mapping[StudyCell, Sequence[Trial]]) -> None:
         by_layout = {cell: _by_layout(cell, found) for cell, found in trials.items()}
         self._scores = {cell: scores for cell, scores in by_layout.items() if scores}
         self._all = {cell: frozenset(found) for cell, found in self._scores.items()}
@@ -60,7 +60,7 @@ class StudyScores:
             layouts.setdefault(task, set()).update(scores)
         self._layouts = {task: {key: n for n, key in enumerate(sorted(found))} for task, found in layouts.items()}
         self._weights = {task: _weights(task, len(found)) for task, found in self._layouts.items()}
-        self._means: dict[tuple[Cell, frozenset[_Layout]], tuple[float, np.ndarray]] = {}
+        self._means: dict[tuple[StudyCell, frozenset[_Layout]], tuple[float, np.ndarray]] = {}
 
     def figure(self, sums: Mapping[int, Sum]) -> StudyFigure:
         """The mean over those seeds whose cells were all measured."""
@@ -84,7 +84,7 @@ class StudyScores:
         """Seeds with at least one cell, all of them measured, in order."""
         return [(s, found) for s, found in sorted(sums.items()) if found and all(c in self._scores for _, c in found)]
 
-    def _figure(self, sums: Mapping[int, Sequence[tuple[float, Cell, frozenset[_Layout]]]]) -> StudyFigure:
+    def _figure(self, sums: Mapping[int, Sequence[tuple[float, StudyCell, frozenset[_Layout]]]]) -> StudyFigure:
         if not sums:
             return StudyFigure()
         means = [[(weight, *self._mean(cell, layouts)) for weight, cell, layouts in found] for found in sums.values()]
@@ -100,7 +100,7 @@ class StudyScores:
         value, low, high = (None if x is None else round(x, _DIGITS) + 0.0 for x in (float(values.mean()), low, high))
         return StudyFigure(value, low, high, len(values), sum(counts))
 
-    def _mean(self, cell: Cell, layouts: frozenset[_Layout]) -> tuple[float, np.ndarray]:
+    def _mean(self, cell: StudyCell, layouts: frozenset[_Layout]) -> tuple[float, np.ndarray]:
         """The mean of a cell over some of its layouts, and when these are drawn again."""
         key = (cell, layouts)
         if key not in self._means:
@@ -142,7 +142,7 @@ def _student_share(angle: float, degrees: int) -> float:
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
 
 
-def _by_layout(cell: Cell, trials: Sequence[Trial]) -> dict[_Layout, float]:
+def _by_layout(cell: StudyCell, trials: Sequence[Trial]) -> dict[_Layout, float]:
     """Scores by layout. A trial without a seed has a layout of its own, and so has a repetition."""
     scores: dict[_Layout, float] = {}
     for number, trial in enumerate(trials):
@@ -160,7 +160,7 @@ def _weights(task: str, layouts: int) -> np.ndarray:
 
 def _subtract(found: Sum, less: Sum) -> Sum:
     """The difference of two sums; cells that both have alike, as a common baseline, cancel."""
-    weights: dict[Cell, float] = {}
+    weights: dict[StudyCell, float] = {}
     for weight, cell in (*found, *((-weight, cell) for weight, cell in less)):
         weights[cell] = weights.get(cell, 0.0) + weight
     return tuple((weight, cell) for cell, weight in weights.items() if weight)

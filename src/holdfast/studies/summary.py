@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from holdfast import __version__
-from holdfast.core.json_records import finite
+from holdfast.core.json_records import Plain, finite
 from holdfast.report.gather import WITHOUT_STAGES, RunResults
 from holdfast.report.summary import published
 from holdfast.studies.claims import JudgedClaim, judge
@@ -16,8 +15,6 @@ from holdfast.studies.results import RunGroup, StudyResults
 from holdfast.studies.statistics import StudyFigure
 from holdfast.studies.study import METRICS, Study
 from holdfast.studies.telling import varied_flags
-
-type Plain = dict[str, Any]
 
 
 def summary(results: StudyResults) -> Plain:

@@ -73,7 +73,7 @@ class CheckpointConfig:
 
     # Steps between two saves: the most that a kill can lose.
     every: int = 500
-    # Progress checkpoints kept per stage; with 2, a run can fall back if the newest is damaged.
+    # How many of them are kept per stage; with 2, a run can fall back if the newest is damaged.
     keep: int = 2
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 
 from holdfast import embodiments
-from holdfast.core import checked_folder as checkpoint
+from holdfast.core import checked_folder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream
@@ -89,11 +89,11 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
                 finished = train_stage(setting, stage, None if alone else previous)
             if previous is not None and ranks.first:
                 # Kept until the next stage was finished, in case the final checkpoint had been damaged on disk.
-                checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=0)
+                checked_folder.prune(StagePaths(previous.folder.parent).progress, keep=0)
             previous = finished
         assert previous is not None
         if ranks.first:
-            checkpoint.prune(StagePaths(previous.folder.parent).progress, keep=1)
+            checked_folder.prune(StagePaths(previous.folder.parent).progress, keep=1)
     return run.path
 
 
@@ -133,9 +133,9 @@ def prepare_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -
 
     buffer = previous.buffer if previous else Buffer(config.replay.ratio)
     progress = setting.run.stage(stage).progress
-    saved = setting.ranks.ask(lambda: checkpoint.newest(progress, setting.run.say))
+    saved = setting.ranks.ask(lambda: checked_folder.newest(progress, setting.run.say))
     # After its last step a stage replays nothing, and the run's copies may have shrunk already.
-    over = saved is not None and checkpoint.step(saved) == stage.steps
+    over = saved is not None and checked_folder.step(saved) == stage.steps
     rest = replace(stage, frequency=0.0) if over and not find_selection(config.replay.selection).by_rise else stage
     data = open_stage(setting.run, setting.stream, rest, config, setting.embodiment, buffer)
     agreed = previous.schema if previous else schema(data.new[0].source)
@@ -194,7 +194,7 @@ def finish_stage(setting: Setting, stage: Stage, ready: Ready) -> Checkpoint:
         )
 
     finished = setting.run.stage(stage).checkpoint
-    checkpoint.write(finished.folder, fill, needed=ready.state.size // 3 + (kept.size if kept else 0))
+    checked_folder.write(finished.folder, fill, needed=ready.state.size // 3 + (kept.size if kept else 0))
     if config.replay.store == "copy":
         free_frames(config, data)
     return finished
@@ -283,9 +283,9 @@ def take_steps(setting: Setting, stage: Stage, ready: Ready) -> None:
 
 def save_progress(folder: Path, state: TrainingState, keep: int, ranks: Ranks) -> None:
     """Save the training state, so that a kill does not lose it."""
-    checkpoint.write(folder / f"step-{state.step:08d}", state.save, state.size, ranks)
+    checked_folder.write(folder / f"step-{state.step:08d}", state.save, state.size, ranks)
     if ranks.first:
-        checkpoint.prune(folder, keep)
+        checked_folder.prune(folder, keep)
 
 
 def report_masking(setting: Setting, adapter: Adapter, batch: dict[str, Any]) -> None:

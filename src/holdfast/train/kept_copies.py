@@ -30,7 +30,7 @@ def copy_kept(
     learned: Lesson,
 ) -> Buffer:
     """Make the run independent of the dataset it has just learned, and report the disk space."""
-    store = EpisodeStore(run.path)
+    store = EpisodeStore(run.paths.buffer)
     entries = {entry.task.name: entry for entry in stream.tasks}
 
     def fingerprint(kept: Kept, folder: Path) -> str:

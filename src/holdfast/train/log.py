@@ -106,7 +106,7 @@ class MetricsLog:
         self._path, self._stage = files.metrics, stage
         files.folder.mkdir(parents=True, exist_ok=True)
         self._forget_after(resumed_at)
-        self._board = _tensorboard(files.folder) if config.tensorboard else None
+        self._board = _tensorboard(files.tensorboard) if config.tensorboard else None
         self._wandb = _wandb(run) if config.wandb else None
 
     def _forget_after(self, step: int) -> None:
@@ -154,7 +154,7 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise HoldfastError("--log.tensorboard needs TensorBoard: uv pip install 'holdfast[tensorboard]'.") from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter(str(folder))
 
 
 def _wandb(run: str) -> Any:

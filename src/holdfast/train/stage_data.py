@@ -103,7 +103,7 @@ def open_kept(
 ) -> Lesson:
     """Open what is kept of a task: its dataset, or the run's own copy; either must be unchanged."""
     if kept.copy is not None:
-        store = EpisodeStore(run.path)
+        store = EpisodeStore(run.paths.buffer)
         store.check(kept)
         entry = replace(entry, dataset=str(store.place(kept)))
     lesson = open_lesson(entry, config, embodiment, run)

@@ -92,14 +92,14 @@ class Stepper:
         losses = []
         for place, micro in enumerate(split(batch, parts)):
             number, size = self._ranks.number * parts + place, len(micro["task"])
-            part = BatchSlice(number * size, size, optim.micro_batches * size)
+            batch_slice = BatchSlice(number * size, size, optim.micro_batches * size)
             seed = step_seed(self._config.seed, self._stage, state.step, 0, 0)
-            ready = self.prepare(micro, seed, part)
-            if not self._knows_elements:  # it ignores `part`: draw other noise for every micro-batch
+            ready = self.prepare(micro, seed, batch_slice)
+            if not self._knows_elements:  # it ignores `batch_slice`: draw other noise for every micro-batch
                 seed = step_seed(self._config.seed, self._stage, state.step, 0, number)
             last = place + 1 == parts
             active = self.active_rows(micro, chosen[place])
-            losses.append(self._objective.learn(ready, active, shares[place], seed, part, last))
+            losses.append(self._objective.learn(ready, active, shares[place], seed, batch_slice, last))
         return losses
 
     def _shares(self, batch: Batch, parts: int, rows: torch.Tensor | None) -> torch.Tensor:
@@ -115,17 +115,17 @@ class Stepper:
         active = self.active_rows(batch, rows)
         return count if active is None else count * active.sum(1)
 
-    def prepare(self, batch: Batch, seed: int, part: BatchSlice | None = None) -> Batch:
+    def prepare(self, batch: Batch, seed: int, batch_slice: BatchSlice | None = None) -> Batch:
         """Move a batch, or part of one, to the device, augment its images, and run the policy's own preprocessing."""
-        return prepare_on_copy_stream(self._device, self._prepare, batch, seed, part)
+        return prepare_on_copy_stream(self._device, self._prepare, batch, seed, batch_slice)
 
-    def _prepare(self, batch: Batch, seed: int, part: BatchSlice | None) -> Batch:
+    def _prepare(self, batch: Batch, seed: int, batch_slice: BatchSlice | None) -> Batch:
         moved = {
             key: value.to(self._device, non_blocking=True) if isinstance(value, torch.Tensor) else value
             for key, value in batch.items()
         }
         images = {key: value for key, value in moved.items() if is_image(key)}
-        moved.update(augment(images, self._config.augment, seed, part))
+        moved.update(augment(images, self._config.augment, seed, batch_slice))
         ready: Batch = self._preprocess(moved)
         return ready
 

@@ -36,7 +36,7 @@ _LARGE = 2 * 2**30  # bytes above which checking shows a progress bar
 _TOGETHER = 64  # frames decoded at once by a worker: 60 MB at 480 x 640
 _FEW = 20_000  # images that threads build before processes have started
 
-type Work = Callable[[Camera, int], Block]
+type DecodeBlock = Callable[[Camera, int], Block]
 _here: tuple[Writer, Source]  # set in a worker process
 
 
@@ -98,11 +98,11 @@ def build(files: CacheFiles, source: Source, missing: list[tuple[str, int]], wor
         pool.shutdown(cancel_futures=True)
 
 
-def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
+def _threads(writer: Writer, source: Source, workers: int) -> tuple[Executor, DecodeBlock]:
     return ThreadPoolExecutor(workers, thread_name_prefix="cache"), partial(_build, writer, source)
 
 
-def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, Work]:
+def _processes(writer: Writer, source: Source, workers: int) -> tuple[Executor, DecodeBlock]:
     return worker_pool(workers, [__name__, "holdfast.data.lerobot.video"], _enter, writer, source), _build_here
 
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from holdfast.data.lerobot.source import ACTION, IMAGES, STATE
 
+WRITER_MODULE = "lerobot.datasets.lerobot_dataset"  # slow to import; processes that write datasets are forked with it
+
 
 @contextlib.contextmanager
 def dataset_writer(

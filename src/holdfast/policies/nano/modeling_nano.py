@@ -14,7 +14,7 @@ from torch.nn import functional as F
 import holdfast.policies.nano.processor_nano  # noqa: F401
 from holdfast.core.errors import HoldfastError
 from holdfast.data.resize import Resize, scale
-from holdfast.policies.batch_slice import BatchSlice, draw
+from holdfast.policies.batch_slice import BatchSlice, TensorBatch, draw
 from holdfast.policies.cuda_graphs import CudaGraphs
 from holdfast.policies.flow import FlowNoise, mean_square
 from holdfast.policies.lora_layers import learn_task, routed_rows
@@ -24,7 +24,6 @@ from holdfast.policies.pipelines import mean_of_real
 from holdfast.policies.relative import relative_dimensions
 from holdfast.policies.task_lora import TaskLora
 
-Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
 
 # LeRobot divides by this where the quantiles of a dimension coincide.
@@ -131,27 +130,29 @@ class NanoPolicy(PreTrainedPolicy):
             ratio = quantile_range(state_q01, state_q99)[self.paired] / quantile_range(action_q01, action_q99)
             self.anchor_scale.copy_(torch.where(torch.tensor(self.relative), ratio, 0.0))
 
-    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
+    def loss_elements(self, batch: TensorBatch, batch_slice: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator, several for each observation, whose errors are
         averaged; in training mode also noise on the proprioception.
         """
-        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, batch_slice)), len(batch[ACTION]))
 
-    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+    def draw_noise(self, batch: TensorBatch, batch_slice: BatchSlice | None = None) -> FlowNoise:
         """Draw what the loss of a batch needs."""
         actions, state = batch[ACTION], batch[OBS_STATE]
         rows, device = len(actions) * self.config.noise_draws, actions.device
-        noise = draw(part, rows, lambda n: torch.randn(n, *actions.shape[1:], device=device))
+        noise = draw(batch_slice, rows, lambda n: torch.randn(n, *actions.shape[1:], device=device))
         # Early times decide where the chunk goes, late ones only refine it. So the share of noise follows pi0's
         # Beta(1.5, 1), drawn by inverting its distribution function.
-        time = 1 - draw(part, rows, lambda n: torch.rand(n, device=device)) ** (2 / 3)
+        time = 1 - draw(batch_slice, rows, lambda n: torch.rand(n, device=device)) ** (2 / 3)
         if not self.training:
             return FlowNoise(noise, time)
-        return FlowNoise(noise, time, draw(part, len(state), lambda n: torch.randn(n, *state.shape[1:], device=device)))
+        return FlowNoise(
+            noise, time, draw(batch_slice, len(state), lambda n: torch.randn(n, *state.shape[1:], device=device))
+        )
 
-    def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
+    def velocity_errors(self, batch: TensorBatch, drawn: FlowNoise) -> Tensor:
         """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""
         # Also outside of training: a process that resumes between two stages must compute what the killed one would.
         if self.config.compile and not self._compiled and batch[ACTION].is_cuda:
@@ -169,12 +170,12 @@ class NanoPolicy(PreTrainedPolicy):
         velocity = self.network.velocity(context, blend, drawn.time, padded)
         return velocity.float() - (actions - drawn.noise)
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+    def forward(self, batch: TensorBatch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
         return mean_of_real(self.loss_elements(batch), batch.get(IS_PAD)), {}
 
     @torch.no_grad()
-    def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+    def predict_action_chunk(self, batch: TensorBatch, noise: Tensor | None = None) -> Tensor:
         """Predict a chunk of normalized actions, starting from noise.
 
         Args:
@@ -205,7 +206,7 @@ class NanoPolicy(PreTrainedPolicy):
         return actions
 
     @torch.no_grad()
-    def select_action(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+    def select_action(self, batch: TensorBatch, noise: Tensor | None = None) -> Tensor:
         """Return the next action [B, action_dim], predicting a new chunk when the queue is empty.
 
         A relative action counts from the state s0 in which its chunk was predicted, but LeRobot's post-processor adds
@@ -223,7 +224,7 @@ class NanoPolicy(PreTrainedPolicy):
             return action
         return action + (anchor - state)[:, self.paired] * self.anchor_scale
 
-    def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _observed(self, batch: TensorBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Images of all cameras [B, cameras, 3, S, S] in [-1, 1], the state, tokens, and which of them are words."""
         missing = [key for key in (*self.cameras, OBS_STATE, OBS_LANGUAGE_TOKENS) if key not in batch]
         if missing:

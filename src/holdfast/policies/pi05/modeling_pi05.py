@@ -17,7 +17,7 @@ from torch import Tensor, nn
 # Loading saved processors looks their steps up by name; importing the module registers ours.
 import holdfast.policies.pi05.processor_pi05  # noqa: F401
 from holdfast.core.errors import HoldfastError
-from holdfast.policies.batch_slice import BatchSlice, draw
+from holdfast.policies.batch_slice import BatchSlice, TensorBatch, draw
 from holdfast.policies.flow import FlowNoise, mean_square
 from holdfast.policies.lora_layers import learn_task, routed_rows
 from holdfast.policies.pi05 import weights
@@ -29,7 +29,6 @@ from holdfast.policies.pipelines import mean_of_real
 from holdfast.policies.saved_folder import load_config
 from holdfast.policies.task_lora import TaskLora
 
-Batch = dict[str, Tensor]
 IS_PAD = f"{ACTION}_is_pad"  # LeRobot's flag [B, chunk] for steps beyond the end of an episode
 
 
@@ -122,25 +121,25 @@ class Pi05FastPolicy(PreTrainedPolicy):
         """Forget the queued actions, at the start of an episode."""
         self._queue: deque[Tensor] = deque()
 
-    def loss_elements(self, batch: Batch, part: BatchSlice | None = None) -> Tensor:
+    def loss_elements(self, batch: TensorBatch, batch_slice: BatchSlice | None = None) -> Tensor:
         """Squared error of the predicted velocity, neither masked nor reduced [B, chunk, action_dim].
 
         Noise and times are drawn from torch's global generator.
         """
-        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, part)), len(batch[ACTION]))
+        return mean_square(self.velocity_errors(batch, self.draw_noise(batch, batch_slice)), len(batch[ACTION]))
 
-    def draw_noise(self, batch: Batch, part: BatchSlice | None = None) -> FlowNoise:
+    def draw_noise(self, batch: TensorBatch, batch_slice: BatchSlice | None = None) -> FlowNoise:
         """Draw what the loss of a batch needs."""
         rows, device = len(batch[ACTION]), batch[ACTION].device
         noise = draw(
-            part, rows, lambda n: torch.randn(n, *batch[ACTION].shape[1:-1], self.noise_shape[1], device=device)
+            batch_slice, rows, lambda n: torch.randn(n, *batch[ACTION].shape[1:-1], self.noise_shape[1], device=device)
         )
         # Beta(alpha, 1) by inverting its distribution function, on the device.
-        drawn = draw(part, rows, lambda n: torch.rand(n, device=device))
+        drawn = draw(batch_slice, rows, lambda n: torch.rand(n, device=device))
         drawn = drawn ** (1 / self.config.time_sampling_beta_alpha)
         return FlowNoise(noise, drawn * self.config.time_sampling_scale + self.config.time_sampling_offset)
 
-    def velocity_errors(self, batch: Batch, drawn: FlowNoise) -> Tensor:
+    def velocity_errors(self, batch: TensorBatch, drawn: FlowNoise) -> Tensor:
         """Predicted minus true velocity [B, chunk, action_dim]."""
         if self.training and self.config.compile and not self._compiled and batch[ACTION].is_cuda:
             self.model.compile_layers()
@@ -150,12 +149,12 @@ class Pi05FastPolicy(PreTrainedPolicy):
         errors: Tensor = self.model(*self._observed(batch), actions, drawn.noise, drawn.time)
         return errors[..., : self.action_dim]
 
-    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+    def forward(self, batch: TensorBatch) -> tuple[Tensor, dict[str, Any]]:
         """Mean loss over the real steps of the batch, for LeRobot's own training loop."""
         return mean_of_real(self.loss_elements(batch), batch.get(IS_PAD)), {}
 
     @torch.no_grad()
-    def predict_action_chunk(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+    def predict_action_chunk(self, batch: TensorBatch, noise: Tensor | None = None) -> Tensor:
         """Predict a chunk of normalized actions.
 
         Args:
@@ -178,7 +177,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
         return actions[..., : self.action_dim]
 
     @torch.no_grad()
-    def select_action(self, batch: Batch, noise: Tensor | None = None) -> Tensor:
+    def select_action(self, batch: TensorBatch, noise: Tensor | None = None) -> Tensor:
         """Return the next action [B, action_dim], predicting a new chunk when the queue is empty."""
         if self.config.use_relative_actions and self.config.n_action_steps > 1:
             raise HoldfastError(
@@ -190,7 +189,7 @@ class Pi05FastPolicy(PreTrainedPolicy):
             self._queue.extend(chunk.unbind(dim=1))
         return self._queue.popleft()
 
-    def _observed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _observed(self, batch: TensorBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Images [B, cameras, 3, S, S] in [-1, 1], tokens, and which of them are words, if not all.
 
         Cameras that a batch lacks are left out. LeRobot masks them, which gives the same result.

@@ -17,9 +17,9 @@ from holdfast.studies.figures.plot import ShownStream, StudyPlot
 from holdfast.studies.figures.strips import strips
 from holdfast.studies.figures.transfer import transfer
 
-type Kind = Callable[[Sequence[ShownStream]], Iterator[StudyPlot]]
+type Plotter = Callable[[Sequence[ShownStream]], Iterator[StudyPlot]]
 
-KINDS: tuple[Kind, ...] = (matrices, kept, comparison, curves, transfer, arms, strips)
+KINDS: tuple[Plotter, ...] = (matrices, kept, comparison, curves, transfer, arms, strips)
 
 
 def draw(streams: Sequence[ShownStream]) -> list[StudyPlot]:

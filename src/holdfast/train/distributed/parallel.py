@@ -144,7 +144,13 @@ class Objective:
             self._graphed = GraphedLoss([p for p in self._loss.parameters() if p.requires_grad])
 
     def learn(
-        self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, seed: int, part: BatchSlice, last: bool
+        self,
+        batch: Batch,
+        active: torch.Tensor | None,
+        share: torch.Tensor,
+        seed: int,
+        batch_slice: BatchSlice,
+        last: bool,
     ) -> Loss:
         """Add the gradient of a preprocessed micro-batch, and return its loss; both weighted by its share.
 
@@ -155,13 +161,13 @@ class Objective:
             self._replicas = self._replicate(batch, active)
         torch.manual_seed(seed)
         if self._graphed:
-            return self._graphed.learn(self._learn, batch, active, share, part)
+            return self._graphed.learn(self._learn, batch, active, share, batch_slice)
         with self._replicas.no_sync() if self._replicas and not last else nullcontext():
-            return self._learn(batch, active, share, part)
+            return self._learn(batch, active, share, batch_slice)
 
-    def _learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, part: BatchSlice) -> Loss:
+    def _learn(self, batch: Batch, active: torch.Tensor | None, share: torch.Tensor, batch_slice: BatchSlice) -> Loss:
         with torch.autocast(self._device, torch.bfloat16, enabled=self._bf16):
-            loss = Loss(*(self._replicas or self._loss)(batch, active, part))
+            loss = Loss(*(self._replicas or self._loss)(batch, active, batch_slice))
         extra = None if loss.extra is None else loss.extra * share
         loss = replace(loss, total=loss.total * share, extra=extra)
         (loss.total * self._ranks.count).backward()  # because gradients are averaged over ranks
@@ -196,11 +202,11 @@ class _Loss(nn.Module):
         self._adapter, self._extra = adapter, extra
 
     def forward(
-        self, batch: Batch, active: torch.Tensor | None, part: BatchSlice | None
+        self, batch: Batch, active: torch.Tensor | None, batch_slice: BatchSlice | None
     ) -> tuple[torch.Tensor, Any, Any, Any]:
         """The fields of a micro-batch's `Loss`. It includes the method's term, so that DDP sees the weights it uses."""
         try:
-            loss = self._adapter.loss(batch, active, part)
+            loss = self._adapter.loss(batch, active, batch_slice)
         except RuntimeError as error:
             if "mixed torch.Tensor and DTensor" not in str(error):
                 raise

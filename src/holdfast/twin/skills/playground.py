@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.embodiments import piper_x_ik as ik
 from holdfast.embodiments.piper_x import BASE
 from holdfast.twin import cell
-from holdfast.twin.skills.toys import ALIKE, COLOURS, NOUNS, TOYS, Prop, Sizes, Toy, add_toys, resize
+from holdfast.twin.skills.toys import ALIKE, COLOURS, NOUNS, TOYS, Extents, Prop, Toy, add_toys, resize
 from holdfast.twin.world import World
 
 type Zone = tuple[tuple[float, float], tuple[float, float]]  # ranges of x and y
@@ -67,7 +67,7 @@ class Playground:
         reach: Sequence[str] = (),
         turn: float = math.pi,
         gap: float = 0.045,
-        largest: Sizes = (1, 1, 1),
+        largest: Extents = (1, 1, 1),
         between: tuple[np.ndarray, float, float] | None = None,
     ) -> Prop:
         """Draw a toy, its size, colour and place.
@@ -123,7 +123,7 @@ class Playground:
             world.place(toy.name, prop.xy if prop else (_AWAY + 0.4 * i, 0), prop.yaw if prop else 0)
         world.settle(_SETTLE)
 
-    def _draw(self, rng: np.random.Generator, pool: Sequence[Toy], largest: Sizes) -> Prop:
+    def _draw(self, rng: np.random.Generator, pool: Sequence[Toy], largest: Extents) -> Prop:
         toy = pool[int(rng.integers(len(pool)))]
         half = rng.uniform(toy.smallest, np.maximum(np.minimum(toy.largest, largest), toy.smallest))
         if toy.round or toy.kind in ("pad", "crate"):

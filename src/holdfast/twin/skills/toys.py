@@ -27,7 +27,7 @@ from holdfast.twin.objects import (
     free_body,
 )
 
-type Sizes = tuple[float, float, float]
+type Extents = tuple[float, float, float]
 
 TRAVEL = 0.012  # of a knob
 WALL = 0.0025  # half the thickness of the walls of hollow toys
@@ -42,8 +42,8 @@ class Toy:
 
     name: str
     kind: str
-    smallest: Sizes
-    largest: Sizes
+    smallest: Extents
+    largest: Extents
     low: float = -1.0
     round: bool = False
 
@@ -55,7 +55,7 @@ class Prop:
     toy: Toy
     noun: str
     colour: str
-    half: Sizes
+    half: Extents
     xy: np.ndarray = field(default_factory=lambda: np.zeros(2))
     yaw: float = 0.0
 
@@ -212,7 +212,7 @@ _MAKERS = {
 }  # fmt: skip
 
 
-def resize(model: mujoco.MjModel, toy: Toy, half: Sizes) -> None:
+def resize(model: mujoco.MjModel, toy: Toy, half: Extents) -> None:
     """Set a toy's half sizes and the mass that follows. Hollow toys have one size."""
     body = model.body(toy.name).id
     geom = model.body_geomadr[body]
