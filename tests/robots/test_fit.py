@@ -115,7 +115,7 @@ def test_a_run_that_was_trained_for_another_robot_is_refused(change, capsys):
 
 
 def test_a_bundle_says_what_it_was_trained_for_and_is_verified(change, tmp_path):
-    from holdfast.serve.bundle import make
+    from holdfast.serve.new_bundle import make
 
     bundle = make(change(), 1, tmp_path / "bundle", "piper_x_pair").path
     about = InProcess(bundle, ("x",)).connect()
