@@ -7,12 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.records import Trial
+from holdfast.methods.method import Arrangement
 from holdfast.runs.run import FinishedStage
 
 # Which cells are measured: those that AS, BWT and FWT at the end of a stream need, or all.
 CELLS = ("needed", "all")
 LEAST = 5  # trials before a cell may stop early
 Z = 1.959964  # 95 %
+
+
+def is_measured(cells: str, arrangement: Arrangement, task: str, stage: str, last: bool) -> bool:
+    """Whether a task is tried after the stage that learned another or the same, and whether that is the last one.
+
+    The metrics of a stream need each task after its own and after the last stage.
+    """
+    return cells == "all" or arrangement != "stream" or task == stage or last
 
 
 @dataclass

@@ -12,7 +12,7 @@ from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.progress import WatchSteps
 from holdfast.core.records import Matrix, Trial, TrialProtocol
-from holdfast.evaluate.cells import CELLS, Cell
+from holdfast.evaluate.cells import CELLS, Cell, is_measured
 from holdfast.evaluate.equal_trials import each_once
 from holdfast.evaluate.fit import check_fits
 from holdfast.evaluate.rollout import TrialOrder
@@ -79,7 +79,10 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
         if choice.videos:
             check_no_link(run.paths.videos / stage.folder / arena.name, run.path)
         for task in wanted:
-            if not (task in stage.seen or choice.unseen) or not _needed(run, stage, task, choice):
+            last = stage.number == run.planned
+            if not (task in stage.seen or choice.unseen):
+                continue
+            if not is_measured(choice.cells, run.arrangement, task, stage.name, last):
                 continue
             check_fits(run, arena, stage, task)
             known = _known(trials, arena, stage, task)
@@ -88,13 +91,6 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
             useful = [seed for seed in seeds if seed in scores or seed not in known]  # an invalid one is not repeated
             cells.append(Cell(stage, task, useful, choice.width, scores))
     return cells
-
-
-def _needed(run: Run, stage: FinishedStage, task: str, choice: Choice) -> bool:
-    """Whether a cell is measured; the metrics of a stream need each task after its own and after the last stage."""
-    if choice.cells == "all" or run.arrangement != "stream":
-        return True
-    return stage.name == task or stage.number == run.planned
 
 
 def share_out(run: Run, choices: Sequence[Choice]) -> list[Choice]:

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import OPERATOR, Stage
+from holdfast.evaluate.cells import CELLS, is_measured
 from holdfast.methods.method import Arrangement
 from holdfast.runs.run import started_stages
 from holdfast.runs.sources import by_source
@@ -89,13 +90,15 @@ def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) ->
 
 
 def _cells(study: Study, arrangement: Arrangement, learned: Sequence[str]) -> int:
-    """How many cells are measured; see `evaluate/engine.py` for which."""
-    tasks = len(set(learned))
+    """How many cells are measured."""
     if arrangement != "stream":
-        return tasks
-    if study.evaluate is not None and study.evaluate.cells == "all":
-        return sum(len(set(learned[:stage])) for stage in range(1, len(learned) + 1))
-    return len(learned) - 1 + tasks
+        return len(set(learned))
+    cells = study.evaluate.cells if study.evaluate else CELLS[0]
+    return sum(
+        is_measured(cells, arrangement, task, name, last=stage == len(learned))
+        for stage, name in enumerate(learned, 1)
+        for task in set(learned[:stage])
+    )
 
 
 @dataclass(frozen=True)
