@@ -135,7 +135,15 @@ def test_evidence_without_trials_is_not_measured(tmp_path):
     edit_trials(folder / "runs" / "er-1", lambda trial: None)
     assert main(["study", "pack", str(folder), f"--output={tmp_path / 'evidence' / f'mini{SUFFIX}'}"]) == 0
     assert block(tmp_path, "groups mini") == block(tmp_path, "figure mini matrices") == ("", {})
-    assert "of 1 of 8 runs (`er-1`) with seeds 1, 2; 0 trials" in block(tmp_path, "cost mini")[0]
+    assert "of 1 of 8 runs (`er-1`) with seeds 1; 0 trials" in block(tmp_path, "cost mini")[0]
+
+
+def test_the_cost_names_the_seeds_that_the_evidence_has(tmp_path):
+    file = write_study(tmp_path)
+    runs = [run.name for run in load_study(str(file)).runs() if run.seed == 2]
+    folder = write_folder(file, tmp_path / "runs", runs)
+    assert main(["study", "pack", str(folder), f"--output={tmp_path / 'evidence' / f'mini{SUFFIX}'}"]) == 0
+    assert "of 4 of 8 runs with seeds 2; " in block(tmp_path, "cost mini")[0]
 
 
 def test_a_study_without_evidence_says_so_and_how_to_run_it(docs):
@@ -173,7 +181,7 @@ def test_values_and_verdicts_stand_in_a_sentence(docs, report):
         ("<!-- value mini er bwt -->3\n", "stands alone"),
         ("<!-- begin cost mini -->\n<!-- begin groups mini -->\n<!-- end -->", "is not closed before"),
         ("<!-- begin costs mini -->\n<!-- end -->", "Unknown marker 'costs'. Did you mean 'cost'"),
-        ("<!-- begin cost -->\n<!-- end -->", "Unknown evidence or study ''. Valid: mini, act-mini"),
+        ("<!-- begin cost -->\n<!-- end -->", "Unknown evidence or study ''. Valid: mini, act-cw10"),
         ("<!-- begin cost ../mini -->\n<!-- end -->", "Unknown evidence or study '../mini'"),
         ("<!-- begin claims mini 3 -->\n<!-- end -->", "Unknown claim '3' of mini. Valid: 1, 2"),
         ("<!-- begin figure mini comparison -->\n<!-- end -->", "Unknown figure 'comparison' of mini"),

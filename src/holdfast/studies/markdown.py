@@ -45,13 +45,15 @@ def tasks_table(stream: ShownStream) -> str:
 def cost_list(evidence: Evidence, command: str, link: str) -> str:
     """What it took: command, runs, trials, demonstrations, flags and time, as far as the evidence holds them."""
     study, runs = evidence.study, evidence.runs.values()
-    seeds = ", ".join(str(seed) for seed in study.seeds)
     trials = sum(len(run.trials) for run in runs)
-    count = len(study.runs())
-    named = f" ({', '.join(f'`{name}`' for name in evidence.runs)})" if len(runs) < count else ""
+    planned = study.runs()
+    there = {run.seed for run in planned if run.name in evidence.runs}
+    whole = len(runs) == sum(run.seed in there for run in planned)
+    named = "" if whole else f" ({', '.join(f'`{name}`' for name in evidence.runs)})"
+    seeds = ", ".join(str(seed) for seed in study.seeds if seed in there)
     lines = [
         f"Command: {command}",
-        f"Evidence: {link} of {len(runs)} of {count} runs{named} with seeds {seeds}; {trials:,} trials.",
+        f"Evidence: {link} of {len(runs)} of {len(planned)} runs{named} with seeds {seeds}; {trials:,} trials.",
     ]
     if study.record:
         size = study.record.size
@@ -69,7 +71,7 @@ def figure_block(plot: StudyPlot, path: str) -> str:
     means = [row for row in plot.rows if row.get("source") == "all seeds" and row["value"] is not None]
     said = ", ".join(f"{row['group']} {_number(row['value'])}" for row in means) or ", ".join(groups)
     title = plain(plot.drawing.title)
-    picture = f"![{title}: {plain(said)}]({path}.svg)".replace("\n", " ")
+    picture = f"![{title}{': ' * bool(said)}{plain(said)}]({path}.svg)".replace("\n", " ")
     return f'<div class="plot" markdown>\n\n{picture}\n\n</div>\n\n*{title}. [Its data]({path}.csv).*'
 
 
