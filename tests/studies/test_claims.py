@@ -212,7 +212,7 @@ def test_the_terminal_shows_groups_and_verdicts_as_they_are():
     found = summary(results(study("sequential", "er", claims=claims), keeps))
     text = shown(found)
     er = found["groups"][1]["bwt"]
-    assert f"{er['value']:.1f} [{er['low']:.1f},{er['high']:.1f}]" in text
+    assert f"{er['value']:.1f} [{er['low']:.1f}, {er['high']:.1f}]" in text
     assert "[red]Replay[/] keeps 99." in text
     assert " holds" in text
     assert "does not hold" in text

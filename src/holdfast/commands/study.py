@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shlex
 import shutil
 from collections import Counter
@@ -34,7 +33,7 @@ from holdfast.core.files import write_text
 from holdfast.core.json_records import to_json
 from holdfast.core.locks import locked
 from holdfast.core.progress import read_progress
-from holdfast.core.tables import without_empty_columns
+from holdfast.core.tables import broken_label, without_empty_columns
 from holdfast.studies import Study, shipped
 from holdfast.studies.estimate import WorkLeft, disk_text, hours_text
 from holdfast.studies.evidence_file import SUFFIX
@@ -144,7 +143,7 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
         table.add_column(heading, justify="left" if heading == "runs" else "right", overflow="fold")
     alike = Counter((one.run.label, len(one.stages), one.shared, one.steps, one.trials) for one in plan)
     for (label, stages, shared, steps, trials), seeds in alike.items():
-        name = _folded(label, console.width - _NUMBERS)
+        name = broken_label(label, console.width - _NUMBERS)
         table.add_row(name, str(seeds), str(stages), str(shared or ""), f"{steps:,}", f"{trials:,}")
     table.caption, table.caption_justify = "stages, steps and trials of each run", "left"
     console.print(without_empty_columns(table))
@@ -153,16 +152,6 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
     console.print(f"{len(plan)} runs, {stages} different stages, {steps:,} steps, {trials:,} trials", soft_wrap=True)
     console.print(hours_text(study, plan, _jobs(study, folder, plan), folder), soft_wrap=True)
     console.print(disk_text(study, plan, folder), soft_wrap=True)
-
-
-def _folded(label: str, width: int) -> str:
-    """A long label on several lines, broken after its dashes."""
-    lines = [""]
-    for part in re.split(r"(?<=-)", label):
-        if lines[-1] and len(lines[-1] + part) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:

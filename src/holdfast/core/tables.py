@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.table import Table
 
 _NOTHING = ("", "-")
+
+
+def broken_label(label: str, width: int) -> str:
+    """A long label on several lines, broken after a dash or before an equals sign."""
+    lines = [""]
+    for part in re.split(r"(?<=-)|(?==)", label):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def without_empty_columns(table: Table) -> Table:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.core.tables import without_empty_columns
+from holdfast.core.tables import broken_label, without_empty_columns
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not measured": "dim"}
+_LABEL = 17  # characters of a label in a line: `replay.frequency` or more
 
 
 def summary_tables(summary: dict[str, Any]) -> Group:
@@ -27,7 +29,13 @@ def _groups(summary: dict[str, Any]) -> Table:
         figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
         episodes, size = group["kept_episodes"], group["weights_bytes"]
         kept = "" if episodes is None else str(episodes), f"{size / 1e6:.1f}" if size else ""
-        table.add_row(Text(group["label"]), *figures, *kept, str(len(group["seeds"])), f"{group['trials']:,}")
+        table.add_row(
+            Text(broken_label(group["label"], _LABEL)),
+            *figures,
+            *kept,
+            str(len(group["seeds"])),
+            f"{group['trials']:,}",
+        )
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
     caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
     caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
@@ -52,13 +60,13 @@ def _claims(summary: dict[str, Any]) -> Table:
 
 
 def figure_text(figure: dict[str, Any]) -> Text:
-    """A value with its interval, as `97.2 [94.1,99.0]`; empty where it was not measured."""
+    """A value with its interval, as `97.2 [94.1, 99.0]`; empty where it was not measured."""
     if figure["value"] is None:
         return Text("")
     if figure["low"] is None:
         return Text(f"{figure['value']:.1f}")
-    return Text(f"{figure['value']:.1f} [{figure['low']:.1f},{figure['high']:.1f}]")  # breaks at the space
+    return Text(f"{figure['value']:.1f} [{figure['low']:.1f}, {figure['high']:.1f}]")  # breaks at spaces
 
 
 def _table(title: str) -> Table:
-    return Table(title=Text(title), title_justify="left", caption_justify="left")
+    return Table(box=SIMPLE_HEAD, title=Text(title), title_justify="left", caption_justify="left", padding=(0, 1, 0, 0))
