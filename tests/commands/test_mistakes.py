@@ -29,6 +29,7 @@ MISTAKES = {
     "a flag of train": (train("--batchsize=8"), "Did you mean '--batch_size'?"),
     "a flag of another command": (["evaluate", "run", "--trails", "5"], "Did you mean '--trials'?"),
     "a method": (train("--method=derp"), "Did you mean 'derpp'?"),
+    "a stream without its flag": (["train", "kitchen.toml"], "Did you mean --stream=kitchen.toml?"),
     "a stream": (["train", "--stream=singlearm"], "Did you mean 'single_arm'?"),
     "a task": (["twin", "score", "--task", "stack_bowl"], "Did you mean 'stack_bowls'?"),
     "the base": (train("--policy.path=nano_base"), "Did you mean 'nano-base'?"),
@@ -44,6 +45,8 @@ MISTAKES = {
         "add --policy.type=nano --policy.image_size=64",
     ),
     "statistics of another robot": (train("--stream=other_robot.toml", "--preset=gpu"), "Give --norm.stats= to"),
+    "an arm": (train("--stream=arm.toml"), "Did you mean 'left'? Valid: left, right."),
+    "an embodiment": (train("--stream=robot.toml"), "Did you mean 'piper_x_pair'?"),
     "an old dataset": (train("--stream=old.toml"), "holdfast import dataset"),
 }
 
@@ -60,6 +63,8 @@ def folder(tmp_path_factory):
     (folder / "stream.toml").write_text(stream_text())
     (folder / "typo.toml").write_text(hub_dataset("data/lft"))
     (folder / "hub.toml").write_text(hub_dataset("me/lift"))
+    (folder / "arm.toml").write_text(stream_text().replace("'left'", "'lft'"))
+    (folder / "robot.toml").write_text(stream_text().replace("piper_x_pair", "piper_x_pari"))
     (folder / "old.toml").write_text(hub_dataset("old"))
     features = {name: {"dtype": "float32", "shape": [4]} for name in ("observation.state", "action")}
     header = {"codebase_version": "v3.0", "features": features, "total_episodes": 1, "total_frames": 9, "fps": 10}

@@ -68,5 +68,7 @@ def explain(message: str, flags: list[str], command: str) -> HoldfastError:
         word = message.removeprefix(_UNKNOWN).split(" ")[0]
         flag = word.partition("=")[0]
         what = "flag" if word.startswith("-") else "word"
-        return HoldfastError(f"Unknown {what} {flag!r}.{did_you_mean(flag, flags)} `{command} --help` lists the flags.")
+        meant = f"--stream={flag}" if flag.endswith(".toml") and "--stream" in flags else None
+        hint = f" Did you mean {meant}?" if meant else did_you_mean(flag, flags)
+        return HoldfastError(f"Unknown {what} {flag!r}.{hint} `{command} --help` lists the flags.")
     return HoldfastError(f"{message[:1].upper()}{message[1:]}. `{command} --help` lists the flags.")

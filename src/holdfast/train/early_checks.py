@@ -6,6 +6,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from holdfast import embodiments
 from holdfast.core.device_name import check_device
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.gpu_driver import has_gpu_driver
@@ -30,6 +31,10 @@ def check_early(config: TrainConfig, stream: Stream) -> None:
     if config.device.startswith("cuda") or (config.device == "auto" and has_gpu_driver()):
         check_compiler(config.policy)
     check_loggers(config.log)
+    if stream.embodiment:
+        robot = embodiments.load(stream.embodiment)
+        for entry in stream.tasks:
+            robot.active(entry.task.arms)  # refuses arms that it does not have
     stages = ahead(config, stream)
     starts = any(stage.start == "base" for stage in stages)
     if starts:
