@@ -40,7 +40,7 @@ def test_a_fault_is_named_by_the_check(capsys):
     assert main(["arena", "check", "table.toml"]) == 2
     said = capsys.readouterr()
     assert "failed  a seed is a layout: another seed gives the same episode" in said.out
-    assert "The arena 'table' fails 1 tests" in said.err
+    assert "The arena 'table' fails 1 of the tests" in said.err
     assert main(["arena", "check", "table.toml", "--tasks", "tuch"]) == 2
     assert "Did you mean 'touch'" in capsys.readouterr().err
 

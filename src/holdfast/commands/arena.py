@@ -118,7 +118,7 @@ def _check(name: str, tasks: list[str] | None, console: Console) -> None:
             failed += bool(wrong)
             console.print(f"{'failed' if wrong else 'ok':>8}  {test}{': ' if wrong else ''}{wrong}", markup=False)
     if failed:
-        raise HoldfastError(f"The arena {arena.name!r} fails {failed} tests. They are in holdfast/arenas/contract.py.")
+        raise HoldfastError(f"The arena {arena.name!r} fails {failed} of the tests in holdfast/arenas/contract.py.")
 
 
 def _score(args: argparse.Namespace) -> None:
