@@ -107,6 +107,26 @@ def test_trials_wait_for_stages_that_are_not_finished(run, ran, tmp_path, monkey
     assert "1 of 2 stages are finished" in said
 
 
+def test_trials_wait_for_the_stages_asked_for_and_no_others(run, ran, tmp_path, monkeypatch, capsys):
+    last = run / "stages" / "02-push_box" / "checkpoint"
+    last.rename(tmp_path / "in training")
+    sleeps = []
+
+    def go_on(clock, seconds):
+        sleeps.append(seconds)
+        (tmp_path / "in training").rename(last)
+
+    monkeypatch.setattr(SteadyClock, "sleep", go_on)
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 1) == 0
+    assert (cells(run), sleeps) == ({(1, 1): 1}, [])
+    assert evaluate(run, "--trials", 1, "--stages", 2) == 2
+    assert "Unknown finished stage" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 3) == 2
+    assert "Unknown stage" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 2) == 0
+    assert (cells(run), len(sleeps)) == ({(1, 1): 1, (1, 2): 1, (2, 2): 1}, 1)
+
+
 def test_equal_trials_of_a_cell_that_stops_early_are_not_run(run, ran, tmp_path):
     other = shutil.copytree(run, tmp_path / "other")
     flags = ["--device=cpu", "--trials", "20", "--width", "60"]

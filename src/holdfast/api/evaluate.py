@@ -15,7 +15,7 @@ from holdfast.api.trained import TrainedRun
 from holdfast.arenas.arena import Arena
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.device_name import check_device
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
 from holdfast.core.torch_environment import set_up_torch
@@ -65,7 +65,7 @@ def evaluate(
             task is tried in the first that has it.
         heldout: Also score demonstrations `heldout/<task>`, which the runs have not seen.
         device: Where policies compute: auto, cpu, cuda.
-        wait: Also wait for the stages that the runs have not finished yet, and evaluate each as it is finished.
+        wait: Also wait for the stages (of `stages`, or all) that are not finished, and evaluate each as it is finished.
         console: Where progress is printed; `Console(quiet=True)` prints nothing.
         settings: Trials of each cell (`trials`, 20; 0 runs none) and the seed of the first layout (`first_seed`, 0);
             how far layouts vary (`level`), executed steps of a chunk (`horizon`), trials of each cell to film
@@ -83,12 +83,14 @@ def evaluate(
     if wait:
         _wait_for_runs(places, console)
     found = [read_run(place) for place in places]
+    asked = settings.get("stages", ())
+    _check_stages(found, asked, wait)
     before = 0.0
     while True:
         if heldout is not None:
             for run in found:
                 _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
-        now = sum(len(run.stages) for run in found) / sum(run.planned for run in found)
+        now = _finished_part(found, asked)
         _evaluate(found, choices, console, (before, now if wait else 1.0))
         if not wait or now >= 1:
             return
@@ -116,6 +118,21 @@ def _wait_for_runs(places: Sequence[Path], console: Console, clock: Clock = STEA
             console.print(f"Waiting for the first stage of {place}.", soft_wrap=True)
         while not has_finished_stage(place):
             clock.sleep(_TICK)
+
+
+def _check_stages(found: Sequence[Run], asked: Sequence[int], wait: bool) -> None:
+    """Refuse stages that are not finished, or with `wait` those that never will be."""
+    for run in found:
+        valid = range(1, run.planned + 1) if wait else [stage.number for stage in run.stages]
+        for number in asked:
+            if number not in valid:
+                raise unknown(f"{'' if wait else 'finished '}stage of {run.path}", number, valid)
+
+
+def _finished_part(found: Sequence[Run], asked: Sequence[int]) -> float:
+    """How much of the stages asked for, or of all, is finished."""
+    wanted = [(run, number) for run in found for number in asked or range(1, run.planned + 1)]
+    return sum(any(stage.number == number for stage in run.stages) for run, number in wanted) / len(wanted)
 
 
 def _further(found: Sequence[Run], clock: Clock = STEADY) -> list[Run]:
