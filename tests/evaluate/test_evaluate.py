@@ -75,8 +75,9 @@ def test_every_seen_task_after_every_stage_with_the_same_seeds(run, ran, capsys)
     assert any("+10.0" in line for line in words), "BWT"
 
 
-def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tmp_path, capsys):
-    other = shutil.copytree(run, tmp_path / "elsewhere" / "run")  # of the same name, with the same weights
+def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    other = shutil.copytree(run, tmp_path / "else[where]" / "run")  # of the same name, with the same weights
     evaluate(run, "--trials", 1)
     ran.clear()
     assert main(["evaluate", str(run), str(other), "--device=cpu", "--trials", "4"]) == 0
@@ -85,6 +86,7 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+    assert sum("else[where]" in " ".join(line) for line in words) == 2, "each run is named as it is"
     assert sum("after stage" in " ".join(line) for line in words) == 3 + 2 * 3, "each cell once"
 
 

@@ -101,7 +101,8 @@ def _evaluate(found: Sequence[Run], choices: dict[str, Choice], console: Console
     """Run all trials of the stages that are finished; they are a part of the whole work."""
     for run in found:
         if len(run.stages) < run.planned:
-            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
+            said = f"{run.path}: {len(run.stages)} of {run.planned} stages are finished."
+            console.print(said, soft_wrap=True, markup=False)
     with ExitStack() as files:
         parts: dict[str, list[Evaluation]] = {name: [] for name in choices}
         for run in found:
@@ -115,7 +116,7 @@ def _wait_for_runs(places: Sequence[Path], console: Console, clock: Clock = STEA
     """Wait until all runs have finished a stage."""
     for place in places:
         if not has_finished_stage(place):
-            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True)
+            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True, markup=False)
         while not has_finished_stage(place):
             clock.sleep(_TICK)
 
@@ -152,7 +153,8 @@ def _shares(run: Run, choices: list[Choice], console: Console) -> list[Choice]:
     tried = [task for share in shares for task in share.tasks]
     if not choices[0].tasks and (missing := [name for name in run.names if name not in tried]):
         where = " or ".join(repr(choice.arena) for choice in choices)
-        console.print(f"Left out: {', '.join(dict.fromkeys(missing))}. The arena {where} does not have them.")
+        said = f"Left out: {', '.join(dict.fromkeys(missing))}. The arena {where} does not have them."
+        console.print(said, markup=False)
     return shares
 
 
@@ -162,7 +164,8 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
     for of in evaluations:
         left = sum(cell.remaining for cell in of.cells)
         if of.cells:
-            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
+            said = f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}"
+            console.print(said, soft_wrap=True, markup=False)
     cells = [cell for of in evaluations for cell in of.cells]
     if not cells:
         return
@@ -184,7 +187,7 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
             if cell.settled and id(cell) not in told:  # trials may be written together
                 told.add(id(cell))
-                progress.console.print(said)
+                progress.console.print(said, markup=False)
 
 
 def _score_heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
@@ -194,7 +197,7 @@ def _score_heldout(run: Run, folder: Path, choice: Choice, console: Console) -> 
         bar = progress.add_task("held-out episodes", total=None, note="")
         for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
             progress.update(bar, completed=done, total=total, note=note)
-    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
+    console.print(f"wrote {run.paths.heldout}", soft_wrap=True, markup=False)
 
 
 def _device(asked: str) -> str:
