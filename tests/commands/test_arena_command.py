@@ -61,6 +61,9 @@ def test_the_expert_of_any_arena_is_scored(capsys):
         (["--tasks", "tuch"], "'touch'"),
         (["--as", "blind"], "Valid: expert"),
         (["--seeds", "x"], "A:B"),
+        (["--seeds", "3:3"], "0 <= A < B"),
+        (["--seeds", "-1"], "0 <= A < B"),
+        (["--seeds", f"0:{10**30}"], "at most 100,000 seeds"),
     ):
         assert main([*score, *wrong]) == 2
         assert said in capsys.readouterr().err

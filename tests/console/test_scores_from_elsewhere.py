@@ -14,6 +14,7 @@ from holdfast.console.elsewhere import Origin, read_scores
 from holdfast.console.exchange import export
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
+from holdfast.core.records import Trial, TrialProtocol
 from holdfast.metrics import summarize
 from holdfast.report.gather import gather
 from holdfast.runs.run import read_run
@@ -94,6 +95,9 @@ def test_a_table_of_scores_keeps_them(folder):
     assert table(folder, f"task,stage,seed,score\n{ONE},1,7,62.5\n") == (1, 1)
     (trial,) = stored(folder)
     assert (trial.score, trial.seed, trial.source, trial.final) == (62.5, 7, "imported", False)
+    for seed, (text, score) in enumerate({"1e1": 10, ".5": 0.5, "100.": 100}.items()):
+        table(folder, f"task,stage,seed,score\n{ONE},2,{seed},{text}\n")
+        assert stored(folder)[-1].score == score
 
 
 def test_plain_scores_go_out_and_in_again(folder, tmp_path):
@@ -162,7 +166,10 @@ def test_metaworlds_groups_are_those_of_lerobot():
         ([("libero_goal", 0, [True])], Origin(stage=1, source="metaworld"), "like 'imported' or 'metaworld-elsewhere'"),
         ([("libero_goal", 0, [True])], Origin(stage=1, source="here"), "ours"),
         ([("libero_goal", 0, [True])], Origin(stage=1, source="../x"), "must be letters"),
-        ([("libero_goal", 0, [True])], Origin(stage=1, task="no"), "task 'no' of the run"),
+        ([("libero_goal", 0, [True])], Origin(stage=1, task="no"), f"about the task '{ONE}', not --task no"),
+        ([("libero_goal", 0, [True])], Origin(stage=1, task=TWO), f"about the task '{ONE}', not --task {TWO}"),
+        ([("pusht", 0, [True])], Origin(stage=1, task="no"), "task 'no' of the run"),
+        ([("libero_goal", 0, [True]), (ONE, 0, [True])], Origin(stage=1), rf"per_task\[1\].*{ONE}' is in .*task\[0\]"),
         ([("libero_goal", 0, [True]), ("libero_goal", 1, [True])], Origin(stage=1, task=ONE), "Leave it out"),
         ([("libero_goal", 0, [True]), ("libero_goal", 7, [True])], Origin(stage=1), "name no task"),
         ([("libero_goal", -1, [True])], Origin(stage=1), "name no task"),
@@ -183,6 +190,21 @@ def test_results_that_do_not_fit_are_refused_whole(folder, tasks, origin, says, 
     assert not (folder / "trials.sqlite").exists() or stored(folder) == []
 
 
+@pytest.mark.parametrize(
+    "made", [{"protocol": TrialProtocol(8)}, {"level": "wide"}, {"seconds": 2.0}, {"video": "v.mp4"}]
+)
+def test_imports_stay_apart_from_trials_that_their_source_has_made(folder, made):
+    rows = f"task,stage,seed,success\n{ONE},1,0,yes\n"
+    assert table(folder, rows, Origin("lab")) == (1, 1)
+    with Trials(folder / "trials.sqlite") as file:
+        file.add(Trial(TWO, 2, (), source="mine", run="er", seed=0, score=0.0, **made))
+    before = stored(folder)
+    with pytest.raises(HoldfastError, match=r"'mine' itself.*like 'mine-elsewhere'"):
+        table(folder, rows, Origin("mine"))
+    assert stored(folder) == before
+    assert table(folder, rows.replace(",0,", ",1,"), Origin("lab")) == (1, 1)  # its trials are all imported
+
+
 GOOD = f"task,stage,seed,success\n{ONE},1,0,yes\n"
 
 
@@ -198,6 +220,8 @@ GOOD = f"task,stage,seed,success\n{ONE},1,0,yes\n"
         (GOOD + f"{ONE},1\n", "row 3: 2 fields for 4 columns"),
         (f"task,stage,seed,score\n{ONE},1,0,nan\n", "from 0 to 100, got 'nan'"),
         (f"task,stage,seed,score\n{ONE},1,0,100.5\n", "from 0 to 100"),
+        (f"task,stage,seed,score\n{ONE},1,0,1_0\n", "from 0 to 100, got '1_0'"),
+        (f"task,stage,seed,score\n{ONE},1,0,٩٩\n", "from 0 to 100, got '٩٩'"),
         (f"task,stage,success\n{ONE},1,yes\n", "has the columns task, stage, seed and either"),
         (f"task,stage,seed,success,score\n{ONE},1,0,yes,100\n", "has the columns"),
         (f"task,stage,seed,success,colour\n{ONE},1,0,yes,red\n", "column 'colour' in line 1"),

@@ -75,8 +75,9 @@ def test_every_seen_task_after_every_stage_with_the_same_seeds(run, ran, capsys)
     assert any("+10.0" in line for line in words), "BWT"
 
 
-def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tmp_path, capsys):
-    other = shutil.copytree(run, tmp_path / "elsewhere" / "run")  # of the same name, with the same weights
+def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    other = shutil.copytree(run, tmp_path / "else[where]" / "run")  # of the same name, with the same weights
     evaluate(run, "--trials", 1)
     ran.clear()
     assert main(["evaluate", str(run), str(other), "--device=cpu", "--trials", "4"]) == 0
@@ -85,6 +86,7 @@ def test_several_runs_share_the_workers_and_keep_their_trials_apart(run, ran, tm
     assert [len({(t.task, t.stage, t.seed) for t in stored(each)}) for each in (run, other)] == [12, 12]
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert words.count(["press_button", "10.5", "20.5"]) == 2, "both matrices are printed"
+    assert sum("else[where]" in " ".join(line) for line in words) == 2, "each run is named as it is"
     assert sum("after stage" in " ".join(line) for line in words) == 3 + 2 * 3, "each cell once"
 
 
@@ -105,6 +107,26 @@ def test_trials_wait_for_stages_that_are_not_finished(run, ran, tmp_path, monkey
     said = capsys.readouterr().out
     assert "Waiting for the first stage" in said
     assert "1 of 2 stages are finished" in said
+
+
+def test_trials_wait_for_the_stages_asked_for_and_no_others(run, ran, tmp_path, monkeypatch, capsys):
+    last = run / "stages" / "02-push_box" / "checkpoint"
+    last.rename(tmp_path / "in training")
+    sleeps = []
+
+    def go_on(clock, seconds):
+        sleeps.append(seconds)
+        (tmp_path / "in training").rename(last)
+
+    monkeypatch.setattr(SteadyClock, "sleep", go_on)
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 1) == 0
+    assert (cells(run), sleeps) == ({(1, 1): 1}, [])
+    assert evaluate(run, "--trials", 1, "--stages", 2) == 2
+    assert "Unknown finished stage" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 3) == 2
+    assert "Unknown stage" in capsys.readouterr().err
+    assert evaluate(run, "--trials", 1, "--wait", "--stages", 2) == 0
+    assert (cells(run), len(sleeps)) == ({(1, 1): 1, (1, 2): 1, (2, 2): 1}, 1)
 
 
 def test_equal_trials_of_a_cell_that_stops_early_are_not_run(run, ran, tmp_path):

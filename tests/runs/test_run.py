@@ -72,15 +72,21 @@ def test_a_run_that_has_not_begun_has_no_stages(tmp_path):
     assert started_stages(RunPaths(tmp_path)) == []
 
 
-@pytest.mark.parametrize(("method", "found"), [("joint", ["joint"]), ("own.py:Mine", ["joint", "old", "warmup"])])
+@pytest.mark.parametrize(("method", "found"), [("joint", ["joint"]), ("own.py:Mine", ["joint", "warmup"])])
 def test_only_a_method_of_the_users_own_names_its_stages(path, method, found):
     content = yaml.safe_load((path / "run.yaml").read_text())
     (path / "run.yaml").write_text(yaml.safe_dump(content | {"config": {"method": method}}))
     (path / "method.json").write_text(json.dumps({"name": method, "sha256": "", "arrangement": "together"}))
     shutil.rmtree(path / "stages")
-    for number, name in ((1, "joint"), (1, "old"), (2, "warmup")):
+    for number, name in ((1, "joint"), (2, "warmup")):
         finish(path, number, name)
     assert [stage.name for stage in read_run(path).stages] == found
+    finish(path, 2, "warmup.bak")
+    if method == "joint":
+        assert [stage.name for stage in read_run(path).stages] == found
+        return
+    with pytest.raises(HoldfastError, match=r"two folders of stage 2: 02-warmup and 02-warmup\.bak\. Move"):
+        read_run(path)
 
 
 def test_policy_is_a_folder_and_the_hash_is_that_of_the_weights(path):

@@ -45,6 +45,13 @@ def test_the_plan_counts_shared_stages_once_and_only_needed_trials(file, capsys)
     assert "48 trials" in out  # three cells of two trials
 
 
+def test_a_question_is_printed_as_it_is(file, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    file.write_text(f'question = "does [red] or [/b] help?"\n{file.read_text()}')
+    assert main(["study", "plan", str(file)]) == 0
+    assert "does [red] or [/b] help?" in capsys.readouterr().out
+
+
 def test_the_plan_shows_runs_that_differ_in_their_seed_once_and_breaks_names_at_dashes(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["study", "plan", "findings-mini"]) == 0

@@ -15,7 +15,7 @@ from holdfast.api.trained import TrainedRun
 from holdfast.arenas.arena import Arena
 from holdfast.core.clock import STEADY, Clock
 from holdfast.core.device_name import check_device
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.gpu_driver import has_gpu_driver
 from holdfast.core.progress import progress_bar
 from holdfast.core.torch_environment import set_up_torch
@@ -65,7 +65,7 @@ def evaluate(
             task is tried in the first that has it.
         heldout: Also score demonstrations `heldout/<task>`, which the runs have not seen.
         device: Where policies compute: auto, cpu, cuda.
-        wait: Also wait for the stages that the runs have not finished yet, and evaluate each as it is finished.
+        wait: Also wait for the stages (of `stages`, or all) that are not finished, and evaluate each as it is finished.
         console: Where progress is printed; `Console(quiet=True)` prints nothing.
         settings: Trials of each cell (`trials`, 20; 0 runs none) and the seed of the first layout (`first_seed`, 0);
             how far layouts vary (`level`), executed steps of a chunk (`horizon`), trials of each cell to film
@@ -83,12 +83,14 @@ def evaluate(
     if wait:
         _wait_for_runs(places, console)
     found = [read_run(place) for place in places]
+    asked = settings.get("stages", ())
+    _check_stages(found, asked, wait)
     before = 0.0
     while True:
         if heldout is not None:
             for run in found:
                 _score_heldout(run, Path(heldout), next(iter(choices.values())), console)
-        now = sum(len(run.stages) for run in found) / sum(run.planned for run in found)
+        now = _finished_part(found, asked)
         _evaluate(found, choices, console, (before, now if wait else 1.0))
         if not wait or now >= 1:
             return
@@ -99,7 +101,8 @@ def _evaluate(found: Sequence[Run], choices: dict[str, Choice], console: Console
     """Run all trials of the stages that are finished; they are a part of the whole work."""
     for run in found:
         if len(run.stages) < run.planned:
-            console.print(f"{run.path}: {len(run.stages)} of {run.planned} stages are finished.", soft_wrap=True)
+            said = f"{run.path}: {len(run.stages)} of {run.planned} stages are finished."
+            console.print(said, soft_wrap=True, markup=False)
     with ExitStack() as files:
         parts: dict[str, list[Evaluation]] = {name: [] for name in choices}
         for run in found:
@@ -113,9 +116,24 @@ def _wait_for_runs(places: Sequence[Path], console: Console, clock: Clock = STEA
     """Wait until all runs have finished a stage."""
     for place in places:
         if not has_finished_stage(place):
-            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True)
+            console.print(f"Waiting for the first stage of {place}.", soft_wrap=True, markup=False)
         while not has_finished_stage(place):
             clock.sleep(_TICK)
+
+
+def _check_stages(found: Sequence[Run], asked: Sequence[int], wait: bool) -> None:
+    """Refuse stages that are not finished, or with `wait` those that never will be."""
+    for run in found:
+        valid = range(1, run.planned + 1) if wait else [stage.number for stage in run.stages]
+        for number in asked:
+            if number not in valid:
+                raise unknown(f"{'' if wait else 'finished '}stage of {run.path}", number, valid)
+
+
+def _finished_part(found: Sequence[Run], asked: Sequence[int]) -> float:
+    """How much of the stages asked for, or of all, is finished."""
+    wanted = [(run, number) for run in found for number in asked or range(1, run.planned + 1)]
+    return sum(any(stage.number == number for stage in run.stages) for run, number in wanted) / len(wanted)
 
 
 def _further(found: Sequence[Run], clock: Clock = STEADY) -> list[Run]:
@@ -135,7 +153,8 @@ def _shares(run: Run, choices: list[Choice], console: Console) -> list[Choice]:
     tried = [task for share in shares for task in share.tasks]
     if not choices[0].tasks and (missing := [name for name in run.names if name not in tried]):
         where = " or ".join(repr(choice.arena) for choice in choices)
-        console.print(f"Left out: {', '.join(dict.fromkeys(missing))}. The arena {where} does not have them.")
+        said = f"Left out: {', '.join(dict.fromkeys(missing))}. The arena {where} does not have them."
+        console.print(said, markup=False)
     return shares
 
 
@@ -145,7 +164,8 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
     for of in evaluations:
         left = sum(cell.remaining for cell in of.cells)
         if of.cells:
-            console.print(f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}", soft_wrap=True)
+            said = f"{len(of.cells)} cells, {left} trials to run, into {of.run.trials}"
+            console.print(said, soft_wrap=True, markup=False)
     cells = [cell for of in evaluations for cell in of.cells]
     if not cells:
         return
@@ -167,7 +187,7 @@ def _measure(parts: list[tuple[Choice, list[Evaluation]]], console: Console, par
             progress.update(bar, completed=done, total=done + sum(c.remaining for c in cells))
             if cell.settled and id(cell) not in told:  # trials may be written together
                 told.add(id(cell))
-                progress.console.print(said)
+                progress.console.print(said, markup=False)
 
 
 def _score_heldout(run: Run, folder: Path, choice: Choice, console: Console) -> None:
@@ -177,7 +197,7 @@ def _score_heldout(run: Run, folder: Path, choice: Choice, console: Console) -> 
         bar = progress.add_task("held-out episodes", total=None, note="")
         for done, total, note in write_heldout(run, folder, choice.unseen, choice.device):
             progress.update(bar, completed=done, total=total, note=note)
-    console.print(f"wrote {run.paths.heldout}", soft_wrap=True)
+    console.print(f"wrote {run.paths.heldout}", soft_wrap=True, markup=False)
 
 
 def _device(asked: str) -> str:

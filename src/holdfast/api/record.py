@@ -82,7 +82,7 @@ def _carry_out(orders: list[RecordingOrder], output: Path, processes: int, conso
         recordings = record_all(orders, output, processes, report, watch, tell)
     for done in recordings:
         said = f", {len(done.dropped)} without full score dropped" if done.dropped else ", none dropped"
-        console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True)
+        console.print(f"{done.folder}: {len(done.seeds)} demonstrations{said}", soft_wrap=True, markup=False)
     return {order.task: done.folder for order, done in zip(orders, recordings, strict=True)}
 
 

@@ -81,7 +81,7 @@ def main(argv: list[str]) -> int:
             lambda step: console.print(step, soft_wrap=True, markup=False),
             lambda f: _check(str(f), None, console),
         )
-        console.print(f"wrote {file}. Use it with --arena {args.name}", soft_wrap=True)
+        console.print(f"wrote {file}. Use it with --arena {args.name}", soft_wrap=True, markup=False)
     return 0
 
 
@@ -138,4 +138,4 @@ def _new(name: str, console: Console) -> None:
             raise HoldfastError(f"{path} exists. Choose another name, or move it away.")
     worker.write_text((WORKERS / "template.txt").read_text())
     file.write_text(_FILE.format(name=name, python=json.dumps(sys.executable), shipped=", ".join(SHIPPED)))
-    console.print(f"wrote {worker} and {file}. Next: holdfast arena check {file}", soft_wrap=True)
+    console.print(f"wrote {worker} and {file}. Next: holdfast arena check {file}", soft_wrap=True, markup=False)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.commands.parser import Parser
@@ -61,12 +62,20 @@ def _list(args: argparse.Namespace) -> int:
     for cache in caches:
         kind = cache.format if cache.whole else f"{cache.format} (unfinished)"
         table.add_row(
-            cache.key, cache.dataset, cache.images, kind, f"{cache.frames:,}", say_size(cache.bytes), _age(cache.used)
+            cache.key,
+            escape(cache.dataset),
+            escape(cache.images),
+            kind,
+            f"{cache.frames:,}",
+            say_size(cache.bytes),
+            _age(cache.used),
         )
     console = Console(width=max(100, Console().width))
     if caches:
         console.print(table)
-    console.print(f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True)
+    console.print(
+        f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True, markup=False
+    )
     return 0
 
 

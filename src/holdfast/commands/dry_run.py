@@ -36,7 +36,7 @@ def dry_run(config: TrainConfig, stream: Stream, argv: list[str], console: Conso
     if not config.json:
         console.print(plans.table(plan))
         for note in plan.notes:
-            console.print(f"note: {note}", soft_wrap=True)
+            console.print(f"note: {note}", soft_wrap=True, markup=False)
     present = [position for position, entry in enumerate(stream.tasks) if Path(entry.dataset).is_dir()]
     measured = None
     if present:
@@ -46,7 +46,7 @@ def dry_run(config: TrainConfig, stream: Stream, argv: list[str], console: Conso
     if config.json:
         print(json.dumps({**to_json(plan), "estimate": to_json(measured)}, indent=1))
     elif measured:
-        console.print(_said(measured, config), soft_wrap=True)
+        console.print(_said(measured, config), soft_wrap=True, markup=False)
         if measured.device == "cpu" and measured.hours > LONG and not any(w.startswith("--preset") for w in argv):
             _suggest(argv, stream, present[0], measured.hours, console)
     return 0

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         with Trials(run.trials) as file:
             counted = file.counted()
         if len(runs) > 1:
-            console.rule(str(run.path), align="left")
+            console.rule(escape(str(run.path)), align="left")
         sources = by_source(counted)
         for arena in [name for name in here if name in sources] or here[:1]:
             if len(here) > 1:

@@ -245,8 +245,10 @@ def finish(recipe: Recipe, seconds: float, console: Console) -> None:
             with Trials(run.trials) as trials:
                 scores = matrix(run, trials.counted(), recipe.arena)
             print_metrics(scores, run.arrangement == "stream")
-        console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True)
-    console.print(f"{recipe.name} took {seconds / 60:.1f} minutes. Runs: {', '.join(map(str, recipe.runs))}")
+        console.print(f"Report: {RunPaths(recipe.runs[0]).report}", soft_wrap=True, markup=False)
+    console.print(
+        f"{recipe.name} took {seconds / 60:.1f} minutes. Runs: {', '.join(map(str, recipe.runs))}", markup=False
+    )
 
 
 def _base(output: Path, dry_run: bool, console: Console) -> int:
@@ -254,7 +256,7 @@ def _base(output: Path, dry_run: bool, console: Console) -> int:
 
     made = make_base(output, console, dry_run)
     if not dry_run:
-        console.print(f"The base is in {made}")
+        console.print(f"The base is in {made}", markup=False)
     return 0
 
 

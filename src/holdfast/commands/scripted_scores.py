@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from holdfast.core.errors import HoldfastError
@@ -16,6 +17,8 @@ from holdfast.core.progress import working
 
 if TYPE_CHECKING:
     from holdfast.arenas.scripted import Tally
+
+_MOST = 100_000  # seeds of one command
 
 
 def add_processes(parser: argparse.ArgumentParser) -> None:
@@ -51,25 +54,28 @@ def read_seeds(text: str) -> list[int]:
     """The seeds of `--seeds`: one, or A to B - 1."""
     first, colon, last = text.partition(":")
     try:
-        seeds = list(range(int(first), int(last))) if colon else [int(first)]
+        begin = int(first)
+        end = int(last) if colon else begin + 1
     except ValueError:
-        raise HoldfastError(f"--seeds must be a number or A:B, like 0:100, got {text!r}.") from None
-    if not seeds or seeds[0] < 0:
-        raise HoldfastError(f"--seeds A:B means A to B - 1 with 0 <= A < B, got {text!r}.")
-    return seeds
+        raise HoldfastError(f"--seeds must be a number or A:B, like 0:100, got {text[:80]!r}.") from None
+    if not 0 <= begin < end:
+        raise HoldfastError(f"--seeds A:B means A to B - 1 with 0 <= A < B, got {text[:80]!r}.")
+    if end - begin > _MOST:
+        raise HoldfastError(f"--seeds must be at most {_MOST:,} seeds, got {text[:80]!r}. Run them in parts.")
+    return list(range(begin, end))
 
 
 def _print(task: str, args: argparse.Namespace, tally: Tally) -> None:
     console = Console(highlight=False)
     trials = len(tally.scores)
     level = f", level {args.level}" if args.level else ""
-    console.print(f"[bold]{task}[/] as {args.policy}{level}, seeds {args.seeds}")
+    console.print(f"[bold]{escape(task)}[/] as {escape(args.policy + level)}, seeds {args.seeds}")
     mean = sum(tally.scores) / trials
     console.print(f"mean score {mean:.1f}, full score in {tally.full} of {trials} trials\n")
     table = Table("", "trials", box=SIMPLE_HEAD, show_edge=False)
     for name, count in tally.milestones.items():
-        table.add_row(name, str(count))
+        table.add_row(escape(name), str(count))
     for name, count in tally.penalties.items():
-        table.add_row(f"penalty {name}", str(count))
+        table.add_row(escape(f"penalty {name}"), str(count))
     if table.row_count:
         console.print(table)

@@ -138,13 +138,13 @@ def _jobs(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun]) -> list
 
 
 def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
-    table = Table(title=f"{study.name}: {study.question or 'no question given'}", title_justify="left")
+    table = Table(title=Text(f"{study.name}: {study.question or 'no question given'}"), title_justify="left")
     for heading in ("runs", "seeds", "stages", "of them\nshared", "steps", "trials"):
         table.add_column(heading, justify="left" if heading == "runs" else "right", overflow="fold")
     alike = Counter((one.run.label, len(one.stages), one.shared, one.steps, one.trials) for one in plan)
     for (label, stages, shared, steps, trials), seeds in alike.items():
         name = broken_label(label, console.width - _NUMBERS)
-        table.add_row(name, str(seeds), str(stages), str(shared or ""), f"{steps:,}", f"{trials:,}")
+        table.add_row(Text(name), str(seeds), str(stages), str(shared or ""), f"{steps:,}", f"{trials:,}")
     table.caption, table.caption_justify = "stages, steps and trials of each run", "left"
     console.print(without_empty_columns(table))
     stages = sum(len(planned.stages) - planned.shared for planned in plan)
@@ -155,13 +155,13 @@ def _print_plan(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], c
 
 
 def _print_status(study: Study, folder: StudyFolder, plan: Sequence[PlannedRun], console: Console) -> None:
-    table = Table(title=f"{study.name} in {folder.root}", title_justify="left")
+    table = Table(title=Text(f"{study.name} in {folder.root}"), title_justify="left")
     for heading in ("run", "stages", "trials"):
         table.add_column(heading, justify="left" if heading == "run" else "right", overflow="fold")
     found = status(folder, plan)
     for run in found:
         stages, trials = f"{run.stages} of {len(run.run.stages)}", f"{run.trials} of {run.run.trials}"
-        table.add_row(run.run.run.name, stages, trials, style="green" if run.done else None)
+        table.add_row(Text(run.run.run.name), stages, trials, style="green" if run.done else None)
     table.caption = f"{sum(run.done for run in found)} of {len(found)} runs are done"
     table.caption_justify = "left"
     console.print(table)
@@ -234,8 +234,8 @@ def _carry_out(
 def _print_outcome(outcome: FinishedJob, folder: StudyFolder, console: Console) -> None:
     job = outcome.job
     if not outcome.error:
-        console.print(f"{job.name} done", soft_wrap=True)
+        console.print(f"{job.name} done", soft_wrap=True, markup=False)
         return
     console.print(Text(f"{job.name} failed: {outcome.error}", "red"), soft_wrap=True)
-    console.print(f"  holdfast {shlex.join(job.command)}", soft_wrap=True)
-    console.print(f"  its output: {folder.log(job)}", soft_wrap=True)
+    console.print(f"  holdfast {shlex.join(job.command)}", soft_wrap=True, markup=False)
+    console.print(f"  its output: {folder.log(job)}", soft_wrap=True, markup=False)

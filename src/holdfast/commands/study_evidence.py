@@ -117,4 +117,4 @@ def _write(results: StudyResults, folder: StudyFolder, origin: str) -> None:
 def print_report(folder: StudyFolder, console: Console) -> None:
     """Print the tables of the report that was written, and where its page is."""
     console.print(summary_tables(json.loads(folder.metrics.read_text())))
-    console.print(f"Report: {folder.report}", soft_wrap=True)
+    console.print(f"Report: {folder.report}", soft_wrap=True, markup=False)

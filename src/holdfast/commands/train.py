@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from rich.console import Console
+from rich.markup import escape
 
 from holdfast.api.train import settle, train
 from holdfast.commands.dry_run import dry_run
@@ -81,5 +82,6 @@ def run(argv: list[str], ranks: Ranks) -> int:
     if config.dry_run:
         return dry_run(*settle(config, ranks), argv, console, ranks.count) if ranks.first else 0
     done = train(config, console=console)
-    console.print(f"[green]Finished.[/green] A policy per stage is in {done.path}/stages/*/checkpoint/policy.")
+    where = escape(f"{done.path}/stages/*/checkpoint/policy")
+    console.print(f"[green]Finished.[/green] A policy per stage is in {where}.")
     return 0

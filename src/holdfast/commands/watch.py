@@ -128,7 +128,7 @@ def _write(args: argparse.Namespace, shown: Shown, console: Console) -> None:
     with working("filming"):
         last = write_video(args.out, shown)
     score = "" if last.reached is None else f", score {rubric.score_reached(shown.task, last.reached):.0f} of 100"
-    console.print(f"wrote {args.out}: {last.seconds:.1f} s{score}", soft_wrap=True)
+    console.print(f"wrote {args.out}: {last.seconds:.1f} s{score}", soft_wrap=True, markup=False)
 
 
 def _has_screen() -> bool:

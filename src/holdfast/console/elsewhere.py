@@ -5,6 +5,7 @@ They need no rubric. Their source is never one of ours, so they stay apart from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +19,11 @@ from holdfast.core.json_records import from_json
 from holdfast.core.names import check_name
 from holdfast.core.records import Trial
 from holdfast.runs.run import Run
-from holdfast.runs.trials import checked
+from holdfast.runs.trials import Trials, checked
 
 COLUMNS = ("run", "task", "stage", "seed", "success", "score")
 _WORDS = {"yes": 100.0, "true": 100.0, "1": 100.0, "no": 0.0, "false": 0.0, "0": 0.0}
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # float() takes more, like 1_0
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,22 @@ def read_scores(runs: Sequence[Run], path: Path, origin: Origin) -> tuple[int, i
                 raise HoldfastError(f"--source, --stage and --task are not for {path}, a table of trials by a rubric.")
             return read(runs, path)
         found = dict(_of_table(runs, path, origin, header, rows[1:]))
+    _check_sources(runs, found)
     return store(runs, {place: checked(trial) for place, trial in found.items()})
+
+
+def _check_sources(runs: Sequence[Run], found: dict[str, Trial]) -> None:
+    """Refuse a source that has tried the policy itself, like an arena of the user's own: their trials would mix."""
+    for run in runs:
+        asked = {trial.source for trial in found.values() if trial.run == run.name}
+        with Trials(run.trials) as file:
+            stored = [trial for trial in file.all() if trial.source in asked]
+        for trial in stored:
+            if trial.protocol or trial.level or trial.seconds or trial.video:
+                raise HoldfastError(
+                    f"--source {trial.source}: {run.path} has trials that were made by {trial.source!r} itself, and "
+                    f"imported scores never mix with them. Choose another name, like '{trial.source}-elsewhere'."
+                )
 
 
 def _of_table(
@@ -97,20 +114,23 @@ def _of_eval_info(runs: Sequence[Run], path: Path, origin: Origin) -> Iterator[t
         raise HoldfastError(f"{path} has no list `per_task`; give the eval_info.json that lerobot-eval has written.")
     if origin.task and len(tried) > 1:
         raise HoldfastError(f"{path} has {len(tried)} tasks, so --task cannot name them all. Leave it out.")
+    places: dict[str, str] = {}
     for number, one in enumerate(tried):
         place = f"{path}, per_task[{number}]"
         metrics = one.get("metrics")
         successes = {"successes": metrics.get("successes")} if isinstance(metrics, dict) else {}
         found = from_json(_Metrics, successes, place)
-        task = origin.task or _task(runs[0], one.get("task_group"), one.get("task_id"), place)
+        task = _task(runs[0], one.get("task_group"), one.get("task_id"), origin.task, place)
+        if places.setdefault(task, place) != place:
+            raise HoldfastError(f"{place}: the task {task!r} is in {places[task]} already. Delete one of them.")
         for seed, success in enumerate(found.successes):
             source = origin.source or "lerobot-eval"
             where = f"{place}, episode {seed}"
             yield where, _trial(runs[0], task, origin.stage, seed, 100.0 * success, source, where)
 
 
-def _task(run: Run, group: Any, number: Any, place: str) -> str:
-    """The task that LeRobot knows by group and number.
+def _task(run: Run, group: Any, number: Any, asked: str, place: str) -> str:
+    """The task that LeRobot knows by group and number, or the one asked for if they name none.
 
     It is a place in a suite of LIBERO or among MetaWorld's tasks of a difficulty; or else the group is the task's own
     name, of MetaWorld also with `metaworld-` before it.
@@ -121,7 +141,11 @@ def _task(run: Run, group: Any, number: Any, place: str) -> str:
         name = members[number] if type(number) is int and 0 <= number < len(members) else ""
     for task in (name, name.removeprefix("metaworld-")):
         if task in run.names:
+            if asked not in ("", task):
+                raise HoldfastError(f"{place} is about the task {task!r}, not --task {asked}. Leave out --task.")
             return task
+    if asked:
+        return asked
     known = f", {name}," if members and name else ""
     raise HoldfastError(
         f"{place}: task_group {str(group)[:80]!r} and task_id {str(number)[:20]!r}{known} name no task of the run. Let "
@@ -154,11 +178,8 @@ def _score(values: dict[str, str], place: str) -> float:
         if values["success"].lower() not in _WORDS:
             raise HoldfastError(f"{place}, column 'success': must be yes or no, got {values['success'][:40]!r}.")
         return _WORDS[values["success"].lower()]
-    try:
-        score = float(values["score"])
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= 100:  # written so that NaN is wrong too
+    score = float(values["score"]) if _NUMBER.fullmatch(values["score"]) else -1.0
+    if not 0 <= score <= 100:
         raise HoldfastError(f"{place}, column 'score': must be a number from 0 to 100, got {values['score'][:40]!r}.")
     return score
 

@@ -69,7 +69,7 @@ class Evaluation:
 
 def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
     """The cells to measure, with their trials from earlier evaluations."""
-    _check_names(run, choice)
+    _check_tasks(run, choice)
     arena = arenas.load(choice.arena)
     stages = [stage for stage in run.stages if stage.number in choice.stages or not choice.stages]
     wanted = [name for name in run.names if name in (choice.tasks or run.names)]
@@ -95,7 +95,7 @@ def plan(run: Run, choice: Choice, trials: Trials) -> list[Cell]:
 
 def share_out(run: Run, choices: Sequence[Choice]) -> list[Choice]:
     """What is tried where, of a choice for each arena: a task goes to the first arena that has it."""
-    _check_names(run, choices[0])
+    _check_tasks(run, choices[0])
     asked = choices[0].tasks
     left, shares = list(asked or run.names), []
     for choice in choices:
@@ -196,14 +196,10 @@ def _workers(runs: Sequence[Run], choice: Choice, watch: WatchSteps) -> Workers:
     return local(setup, [run.stages[0].checkpoint.folder for run in runs], choice.processes, watch)
 
 
-def _check_names(run: Run, choice: Choice) -> None:
+def _check_tasks(run: Run, choice: Choice) -> None:
     for name in choice.tasks:
         if name not in run.names:
             raise unknown(f"task of {run.path}", name, run.names)
-    finished = [stage.number for stage in run.stages]
-    for number in choice.stages:
-        if number not in finished:
-            raise unknown(f"finished stage of {run.path}", number, finished)
 
 
 def _known(trials: Trials, arena: Arena, stage: FinishedStage, task: str) -> dict[int, Trial]:

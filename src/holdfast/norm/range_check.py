@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.core.errors import HoldfastError
 from holdfast.norm.stats import Stats
@@ -103,7 +104,7 @@ def table(checked: RangeCheck, limit: float) -> Table:
     for name in dict.fromkeys(row.name for row in checked.rows):
         mine = {row.feature: row for row in checked.rows if row.name == name}
         cells = [cell for feature in features for cell in _cells(mine.get(feature))]
-        out.add_row(name, *cells, style="red" if any(row.largest > limit for row in mine.values()) else None)
+        out.add_row(Text(name), *cells, style="red" if any(row.largest > limit for row in mine.values()) else None)
     out.caption = "outside: share of values beyond -1..1; max: largest magnitude; *: widened by the embodiment"
     out.caption_justify = "left"
     return out

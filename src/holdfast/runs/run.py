@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,14 @@ class _Begun:
             names = [self.method if together else self.visits[position] for position, *_ in learned]
             planned = {f"{number:02d}-{name}" for number, name in enumerate(names, 1)}
             folders = [folder for folder in folders if folder.name in planned]
-        return sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))
+        found = sorted(map(StagePaths, folders), key=lambda stage: (stage.number, stage.name))
+        for one, other in pairwise(found):
+            if one.number == other.number:
+                raise HoldfastError(
+                    f"{self.paths.stages} has two folders of stage {one.number}: {one.folder.name} and "
+                    f"{other.folder.name}. Move the one that is a copy out of it."
+                )
+        return found
 
 
 def _begun(paths: RunPaths) -> _Begun:

@@ -69,7 +69,7 @@ def train(config: TrainConfig, stream: Stream, console: Console, ranks: Ranks = 
     """Train every stage of a stream that is not finished yet, and return the run's folder."""
     refuse_shards(config, ranks)
     run = RunFolder(
-        Path(config.folder), lambda message: console.print(f"[yellow]{message}[/yellow]"), writes=ranks.first
+        Path(config.folder), lambda message: console.print(message, style="yellow", markup=False), writes=ranks.first
     )
     embodiment = embodiments.load(stream.embodiment) if stream.embodiment else None
     setting = Setting(config, stream, run, embodiment, rank_device(config.device, ranks), console, ranks)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
@@ -218,7 +219,8 @@ def _size(entry: StreamTask, look: bool, learned: dict[str, int]) -> tuple[int |
 
 def table(plan: TrainingPlan) -> Table:
     """Render a plan as a table."""
-    out = Table(title=f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}", title_justify="left")
+    title = f"{plan.method} on {plan.stream} with {plan.policy}, {plan.normalization}"
+    out = Table(title=Text(title), title_justify="left")  # names may hold what rich takes for markup
     for heading in ("stage", "learns", "steps", "of them replay", "replayed samples", "episodes kept after it"):
         out.add_column(heading, justify="right" if heading in ("stage", "steps", "of them replay") else "left")
     about = "~" if plan.replay_alarm is None else "at most "
@@ -227,8 +229,8 @@ def table(plan: TrainingPlan) -> Table:
         kept = ", ".join(f"{name} {count}" for name, count in stage.kept.items() if count is not None)
         replayed = f"{about}{stage.replay_steps}" if stage.replay_frequency else ""
         split = f"{about}{stage.replay_samples}: {split}" if stage.replay_frequency else ""
-        out.add_row(str(stage.number), stage.name, str(stage.steps), replayed, split, kept)
+        out.add_row(str(stage.number), Text(stage.name), str(stage.steps), replayed, Text(split), Text(kept))
     shared = f", {plan.samples_per_rank} samples on each of {plan.ranks} ranks ({plan.parallel})"
-    out.caption = f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}"
+    out.caption = Text(f"{plan.total_steps} steps in all{shared if plan.ranks > 1 else ''}, into {plan.output}")
     out.caption_justify = "left"
     return without_empty_columns(out)
