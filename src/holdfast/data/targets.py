@@ -97,7 +97,7 @@ def _last_counts(source: Source, pairing: Pairing) -> np.ndarray:
     if not len(action):
         return np.ones(len(pairing.places), dtype=bool)
     moved = _range(action)
-    still = moved <= np.finfo(np.float32).eps * np.nanmax(moved)
+    still = moved <= np.finfo(np.float32).eps * moved[np.isfinite(moved)].max(initial=0)
     switch = np.array([len(np.unique(values)) <= 2 for values in action.T])
     place = _correlation(action, after)
     with_it = (place > 0.5) & (place * np.nanstd(action, axis=0) > 0.5 * np.nanstd(after, axis=0))
