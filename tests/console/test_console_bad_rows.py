@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import uuid
@@ -181,9 +182,8 @@ def record(**content):
         record(when={}),
         record(policy="\ud800"),
         record(normalization="\0"),
-        record(protocol="horizon 8"),
+        record(protocol="horizon eight"),
         record(protocol={"horizon": -1, "ahead": 0, "limits": True}),
-        record(protocol={"horizon": 8}, source=[]),
         record(milestones=[], source="\ud800"),
     ],
 )
@@ -194,6 +194,47 @@ def test_a_bad_rollout_is_left_out(tmp_path, open_runs, text):
     assert len(assignments.attempts) == 1
     score(assignments, "Ada")
     assert len(trials(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "protocol"),
+    [
+        ({"valid": 1, "slow": 3.0, "episode": "0012", "limited": {"speed": 2.0}, "why": None}, ""),
+        ({"protocol": "horizon 8"}, "horizon 8"),
+        ({"protocol": {"horizon": 8, "ahead": 4, "limits": True}}, "rolled out, horizon 8, asked 4 ahead"),
+        ({"source": [], "operator": 5, "stopped_after": "never", "more": {}}, ""),
+        ({"notes": "horizon 8"}, "horizon 8"),
+    ],
+)
+def test_an_attempt_counts_whatever_else_its_record_says(tmp_path, open_runs, capsys, content, protocol):
+    folder = make_run(tmp_path / "er", tasks=TASKS)
+    add_rollout(folder, 0, "stack_bowls", 1, **content)
+    (attempt,) = open_runs(folder).attempts
+    assert str(attempt.protocol or "") == protocol
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"stage": "1"}, "stage: .*got '1'"),
+        ({"task": None}, "task is missing"),
+        ({"when": -1.0}, "when"),
+        ({"valid": "yes"}, "Its valid must be true or false, got 'yes'"),
+        ({"milestones": [], "source": 5}, "source"),
+        ({"protocol": "horizon eight"}, "protocol must be like 'horizon 8' .*'horizon eight'"),
+        ({"protocol": {"horizon": "8"}}, "Its protocol cannot be used: horizon"),
+        ({"protocol": [8]}, "protocol must be like"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_named_once(tmp_path, open_runs, capsys, content, said):
+    folder = make_run(tmp_path / "er", 1, tasks=TASKS)
+    file = add_rollout(folder, 7, "stack_bowls", 1) / "rollout.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | content))
+    for _ in range(2):
+        assert len(open_runs(folder).attempts) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(rf"0007/rollout.json cannot be used, .*{said}", line)
 
 
 def test_a_rollout_that_says_little_is_offered(tmp_path, open_runs):

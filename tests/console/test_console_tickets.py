@@ -74,13 +74,16 @@ def test_a_file_of_the_first_form_without_sheets_gets_a_secret(tmp_path, open_ru
     assert not tickets[0] & guesses(folder)
 
 
-@pytest.mark.parametrize("value", ["", "x", b"1", None, "0" * 64 + " ", "0" * 64 + " -1"])
-def test_a_damaged_secret_is_an_error(tmp_path, open_runs, value):
+@pytest.mark.parametrize(
+    "values",
+    [[""], ["x"], [b"1"], ["0" * 64 + " "], ["0" * 64 + " -1"], [], ["0" * 64, "1" * 64], ["0" * 64] * 2],
+)
+def test_a_damaged_secret_is_an_error(tmp_path, open_runs, values):
     folder = make_run(tmp_path / "er", 1, tasks=TASKS)
     open_runs(folder).close()
     with sqlite3.connect(folder / "scoring.sqlite") as file:
         file.execute("DROP TABLE secret")
-        file.execute("CREATE TABLE secret (value TEXT)")
-        file.execute("INSERT INTO secret VALUES (?)", (value,))
-    with pytest.raises(HoldfastError, match="damaged"):
+        file.execute("CREATE TABLE secret (value TEXT NOT NULL)")
+        file.executemany("INSERT INTO secret VALUES (?)", [(value,) for value in values])
+    with pytest.raises(HoldfastError, match="damaged: it needs one secret"):
         Assignments([read_run(folder)], 0)

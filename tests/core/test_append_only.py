@@ -118,9 +118,20 @@ def test_a_row_is_set_aside_once(tmp_path, capsys):
         notes.set_aside(8, "Nor this.")
     said = capsys.readouterr().err.splitlines()
     assert [line.split(": ", 2)[2] for line in said] == [
-        "row 7 is set aside and stays in the file. It is no note ?.",
+        "row 7 is set aside and stays in the file. It is no note \\ud800.",
         "row 8 is set aside and stays in the file. Nor this.",
     ]
+
+
+def test_a_file_that_another_process_holds_is_said_to_be_busy(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.core.append_only._PATIENCE", 0)
+    with Notes(tmp_path / "notes.sqlite") as notes, closing(sqlite3.connect(tmp_path / "notes.sqlite")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(HoldfastError, match=r"notes.sqlite is locked: another process has been writing to it"):
+            notes.add("one")
+        other.rollback()
+        notes.add("two")
+        assert notes.all() == ["two"]
 
 
 @pytest.mark.parametrize("replaced", [False, True])

@@ -265,6 +265,39 @@ def test_what_actions_look_like(tmp_path, act, doubts):
     assert doubtful(source, pair(source)) == doubts
 
 
+def shaken(state, noise):
+    return (state + noise * np.random.default_rng(5).normal(size=state.shape)).astype(np.float32)
+
+
+TIME = np.tile(np.arange(12), 3)[:, None] * np.ones(2)  # the frames of three episodes
+SWUNG = np.sin(TIME / 3)
+PUSHED = 0.05 * (np.isin(TIME, (2, 3)) * 1.0 - np.isin(TIME, (6, 7)))  # there and back
+MOVED = 0.04 * np.isin(TIME, range(4, 9)) + 0.02 * np.isin(TIME, (3, 9))  # where that leads, late
+
+
+@pytest.mark.parametrize(
+    ("state", "action", "passes"),
+    [
+        (shaken(SWUNG, 0.01), np.sin(TIME / 3 + 0.5), True),
+        (shaken(SWUNG * [1, 0], 0.01), SWUNG * [1, 0] + TIME * [0, 1e-16], True),
+        (shaken(SWUNG * [1, 0] + [0, 30], 0.01), shaken(SWUNG * [1, 0] + [0, 30], 1e-3), True),
+        (np.maximum(SWUNG, -0.6), SWUNG, True),
+        (shaken(MOVED, 0.04), shaken(PUSHED, 1e-4), False),
+        (shaken(5 + MOVED, 0.04), shaken(PUSHED, 1e-4), False),
+        (shaken(TIME / 4, 0.1), shaken(0.1 + 0 * TIME, 0.03), False),
+    ],
+    ids=["late targets", "rounding", "an arm at rest", "a full hand", "increments", "off centre", "steady increments"],
+)
+def test_frames_are_dropped_of_targets_that_one_can_see(tmp_path, state, action, passes):
+    write_numbers(tmp_path / "go", ("x", "y"), ("x", "y"))
+    source = open_source(str(tmp_path / "go")).with_numbers(state.astype(np.float32), action.astype(np.float32))
+    if passes:
+        assert apply(source, Mapping(fps=5), None).lengths == [6, 6, 6]
+        return
+    with pytest.raises(HoldfastError, match="of x, y it is not known"):
+        apply(source, Mapping(fps=5), None)
+
+
 def test_the_doctor_says_what_an_action_looks_like_and_what_to_write(tmp_path):
     write_numbers(tmp_path / "go", ("x", "y"), ("x", "y"), deltas=True)
     (finding,) = [f for f in examine(str(tmp_path / "go"), fast=True).findings if f.kind == "action-state"]

@@ -69,6 +69,13 @@ def test_a_method_cannot_need_what_no_policy_has():
             needs = "velocity"
 
 
+def test_a_method_cannot_be_arranged_in_a_way_that_no_reader_knows():
+    with pytest.raises(TypeError, match=r"arrangement must be one of .*'together'.*, got 'sideways'"):
+
+        class Mine(Method):
+            arrangement = "sideways"
+
+
 def test_options_of_a_class_that_is_no_dataclass_are_explained(monkeypatch):
     class Mine(Method):
         strength: float = 1.0

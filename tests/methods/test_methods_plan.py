@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from toys import stream_of
 
 from holdfast import catalog
 from holdfast.commands.flags import parse
 from holdfast.core import outside
-from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Stage, Stream, StreamTask, Task
 from holdfast.methods import METHODS
@@ -144,38 +142,6 @@ def test_the_plan_counts_what_the_method_replays(monkeypatch):
     long = plan(method="mine", steps=100_000).stages[1]
     assert long.replay_steps == pytest.approx(long.steps / 2, rel=0.05)
     assert long.replay_samples == pytest.approx(10 * long.replay_steps, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("arrangement", "given", "message"),
-    [
-        ("stream", [(1, "a", (0,)), (2, "a", (0,)), (3, "b", (1,))], r"stage 2 'b', which learns visit 2 .* but it"
-         r" gives stage 2 'a', which learns visit 1 of the stream\."),
-        ("stream", [(1, "a", (0, 1))], "gives stage 1 'a', which learns visit 1, 2"),
-        ("stream", [(1, "a", (0,)), (2, "b", (1,))], "must give stage 3 'a', .* gives no further stage"),
-        ("stream", [(1, "a", (0,)), (2, "b", (7,)), (3, "a", (2,))], "gives stage 2 'b', which learns visit 8"),
-        ("stream", [(1, "a", (0,)), (2, "second", (1,)), (3, "a", (2,))], "gives stage 2 'second'"),
-        ("alone", [(1, "a", (0,)), (2, "b", (1,)), (3, "a", (2,))], "must give no further stage, but .* stage 3 'a'"),
-        ("together", [(1, "warmup", (0, 1)), (2, "all", (0, 1))], "must give no further stage"),
-        ("together", [(1, "all", (0, 1, 2))], "which learns visit 1, 2 of the stream, but .* visit 1, 2, 3"),
-    ],
-)  # fmt: skip
-def test_stages_that_do_not_fit_the_arrangement_are_refused(monkeypatch, arrangement, given, message):
-    kind = type("Mine", (Method,), {
-        "arrangement": arrangement,
-        "stages": lambda self, stream, steps, frequency: tuple(Stage(*stage, steps=1) for stage in given),
-    })  # fmt: skip
-    monkeypatch.setitem(METHODS, "mine", kind)
-    with pytest.raises(HoldfastError, match=message) as found:
-        stages_of(TrainConfig(stream="s", method="mine"), stream_of("a", "b", "a"))
-    assert f"--method=mine has the arrangement '{arrangement}'" in str(found.value)
-
-
-def test_a_single_stage_may_have_any_name_and_length(monkeypatch):
-    kind = type("Mine", (Method,), {"arrangement": "together", "stages": lambda *a: (Stage(1, "all", (0, 1), 7),)})
-    monkeypatch.setitem(METHODS, "mine", kind)
-    (stage,) = stages_of(TrainConfig(stream="s", method="mine"), stream_of("a", "b", "a"))
-    assert (stage.name, stage.steps) == ("all", 7)
 
 
 def write_header(root, name, episodes, frames):

@@ -48,6 +48,21 @@ class Stepless(Arm):
     rate = 0
 
 
+class Quitting(Arm):
+    def __init__(self, config):
+        raise SystemExit(0)
+
+
+class Undecided(Arm):
+    @property
+    def resets_itself(self):
+        return True
+
+
+class Wordy(Arm):
+    needs_config = "no"
+
+
 class Lacking:
     embodiment, rate = PAIR, 30
 
@@ -91,6 +106,8 @@ def test_a_class_of_your_own_is_found_by_its_path_and_connected_with_its_file(tm
         ("test_door:Leg", "module test_door has no Leg"),
         ("test_door:no_class", "test_door:no_class is not a class"),
         ("test_door:Lacking", "is not a robot: it lacks workspace, .*begin, observe, .*add_a_robot.md"),
+        ("test_door:Undecided", "resets_itself of its class must be True or False.*got <property"),
+        ("test_door:Wordy", "needs_config of its class must be True or False.*got 'no'"),
         ("test_door:Stepless", "a rate, a whole number above 0; got Embodiment and 0"),
         ("nowhere.toml", "nowhere.toml"),
         ("fake_arena:FakeArena", "names no embodiment"),
@@ -98,8 +115,9 @@ def test_a_class_of_your_own_is_found_by_its_path_and_connected_with_its_file(tm
 )
 def test_what_is_no_robot_is_said_in_a_line(name, said, monkeypatch):
     monkeypatch.syspath_prepend(f"{__file__.rpartition('/')[0]}/../arenas")
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=said) as found:
         robots.find(name)
+    assert str(found.value).count(" workspace,") <= 1
 
 
 def test_an_arena_with_an_embodiment_is_a_robot(monkeypatch):
@@ -112,9 +130,10 @@ def test_an_arena_with_an_embodiment_is_a_robot(monkeypatch):
     robot.close()
 
 
-def test_a_robot_that_does_not_connect_says_why():
-    with pytest.raises(HoldfastError, match=r"--robot test_door:Loose does not connect \(OSError: no such port\)"):
-        robots.find("test_door:Loose").connect(None, None, {}, None)
+@pytest.mark.parametrize(("kind", "why"), [("Loose", "OSError: no such port"), ("Quitting", "SystemExit: 0")])
+def test_a_robot_that_does_not_connect_says_why(kind, why):
+    with pytest.raises(HoldfastError, match=rf"--robot test_door:{kind} does not connect \({why}\)"):
+        robots.find(f"test_door:{kind}").connect(None, None, {}, None)
 
 
 def test_every_robot_of_the_table_is_one():

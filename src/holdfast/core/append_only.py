@@ -10,22 +10,21 @@ brought to the latest one when it is opened; its rows stay as they are.
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, say_once
 from holdfast.core.files import write_bytes
 from holdfast.core.locks import file_lock
 
 _PATIENCE = 60.0  # seconds to wait for another writer
 _SMALLEST = 512  # bytes of a database; SQLite takes less for an empty one
 _DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+_HELD = ("SQLITE_BUSY", "SQLITE_LOCKED")  # names of errors begin so
 LAST_ROW = 2**62  # rows count up from 1; SQLite gives random numbers after one with the largest number of all
 type Form = tuple[str, ...]  # SQL statements
 
@@ -90,8 +89,14 @@ class AppendOnlyFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            if getattr(error, "sqlite_errorname", "") in _DAMAGE:
+            name = getattr(error, "sqlite_errorname", "")
+            if name in _DAMAGE:
                 raise self._damaged(str(error)) from error
+            if name.startswith(_HELD):
+                raise HoldfastError(
+                    f"{self._path} is locked: another process has been writing to it for more than {_PATIENCE:.0f} "
+                    "seconds. Wait for it or end it, and start this command again."
+                ) from error
             raise HoldfastError(
                 f"{self._path} cannot be used: {error}. Check that its folder exists and is writable and that the "
                 "disk is not full."
@@ -107,7 +112,7 @@ class AppendOnlyFile:
 
     def set_aside(self, number: int, why: object) -> None:
         """Say, once, that a row is not used. It stays in the file."""
-        _say_once(f"holdfast: {self._path}: row {number} is set aside and stays in the file. {why}")
+        say_once(f"holdfast: {self._path}: row {number} is set aside and stays in the file. {why}")
 
     def _identify(self) -> tuple[int, int] | None:
         """Device and number of the file that the path names now: rows written to a deleted file would be lost."""
@@ -195,8 +200,3 @@ def _definitions(file: sqlite3.Connection) -> set[tuple[str, str, str]]:
 def _decode(text: bytes) -> str:
     """Any bytes as text, so that a row that is not UTF-8 can be read and set aside."""
     return text.decode(errors="surrogateescape")
-
-
-@cache
-def _say_once(text: str) -> None:
-    print(text.encode(errors="replace").decode(), file=sys.stderr)

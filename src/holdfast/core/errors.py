@@ -1,8 +1,10 @@
 """The error shown to users: what is wrong, what would be right, what to do next."""
 
 import re
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, get_args
 
 _OWNER = re.compile(r"(?= (?:of|in) )")  # where "task of stream 'kitchen'" says whose task it is
@@ -22,6 +24,12 @@ class HoldfastError(Exception):
 def printable(text: str) -> str:
     """Text from outside as one line for a terminal: line breaks and control characters are escaped."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+@cache
+def say_once(text: str) -> None:
+    """Tell the user what does not stop the command; the same thing only once."""
+    print(printable(text), file=sys.stderr)
 
 
 def unknown(kind: str, value: object, valid: Iterable[object], meant: str | None = None) -> HoldfastError:

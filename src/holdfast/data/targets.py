@@ -34,9 +34,7 @@ def doubtful(source: Source, pairing: Pairing, floor: np.ndarray | None = None) 
     state = pairing.pose(source.state)
     seen, asked = _range(state), _range(source.action)
     floor = np.full_like(seen, 0.01 * np.nanmax(seen)) if floor is None else floor
-    within = np.ones(len(state) - 1, dtype=bool)
-    within[source.ends[:-1] - 1] = False
-    action, before, after = source.action[:-1][within], state[:-1][within], state[1:][within]
+    action, before, after = _steps(source, state)
     if not len(action):
         return {}
     far = (np.abs(action - after) > 0.25 * np.fmax(seen, asked)).mean(axis=0) > 0.5
@@ -73,18 +71,45 @@ def refuse_unknown_kinds(source: Source, dimensions: Sequence[int]) -> None:
 
     Of a target or a switch the last one counts, but increments must be summed and velocities averaged.
     """
+    pairing = pair(source)
     with np.errstate(invalid="ignore", over="ignore"):  # of values that the doctor reports
-        doubts = doubtful(source, pair(source))
-    found = [d for d in dimensions if source.state_places[d] < 0 or doubts.get(d) in ("delta", "far")]
+        doubts, safe = doubtful(source, pairing), _last_counts(source, pairing)
+    found = [d for d in dimensions if source.state_places[d] < 0 or not safe[d] or doubts.get(d) in ("delta", "far")]
     if found:
-        first = source.action_names[found[0]]
-        why = "has no state of its name" if source.state_places[found[0]] < 0 else SEEN[doubts[found[0]]]
+        first, doubt = source.action_names[found[0]], doubts.get(found[0])
+        why = SEEN[doubt] if doubt else "moves too unlike the state of its name to be taken for its target"
+        why = "has no state of its name" if source.state_places[found[0]] < 0 else why
         raise HoldfastError(
             f"it drops frames, and of {', '.join(source.action_names[d] for d in found)} it is not known what the "
             f"actions in between add up to: {first} {why}. Say what kind each action is, in an embodiment file that "
             f'the stream names (embodiment = "robot.toml"): [[dimension]] name = "{first}" arm = "arm" kind = "delta" '
             'lower = -1 upper = 1 step = 0.5. Or kind = "target", "velocity", "binary".'
         )
+
+
+def _last_counts(source: Source, pairing: Pairing) -> np.ndarray:
+    """The action dimensions of which the last one counts, for all that one can see.
+
+    One that never changes beyond rounding, a switch, or one that follows the state: it stays close to it, or moves with
+    it and about as far, which increments, small as they are, do not.
+    """
+    action, _, after = _steps(source, pairing.pose(source.state))
+    if not len(action):
+        return np.ones(len(pairing.places), dtype=bool)
+    moved = _range(action)
+    still = moved <= np.finfo(np.float32).eps * moved[np.isfinite(moved)].max(initial=0)
+    switch = np.array([len(np.unique(values)) <= 2 for values in action.T])
+    place = _correlation(action, after)
+    with_it = (place > 0.5) & (place * np.nanstd(action, axis=0) > 0.5 * np.nanstd(after, axis=0))
+    close = (np.abs(action - after) < 0.25 * np.abs(after)).mean(axis=0) > 0.5
+    return still | switch | with_it | close
+
+
+def _steps(source: Source, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every action within an episode, with the state before and after it."""
+    within = np.ones(max(0, len(state) - 1), dtype=bool)
+    within[source.ends[:-1] - 1] = False
+    return source.action[:-1][within], state[:-1][within], state[1:][within]
 
 
 def _range(values: np.ndarray) -> np.ndarray:

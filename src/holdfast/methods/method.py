@@ -65,6 +65,10 @@ class Method:
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
+        if cls.arrangement not in get_args(Arrangement):
+            raise TypeError(
+                f"{cls.__name__}.arrangement must be one of {get_args(Arrangement)}, got {cls.arrangement!r}."
+            )
         if cls.needs not in get_args(Needs):
             raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
         if cls.replays and cls.arrangement != "stream":

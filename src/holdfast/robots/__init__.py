@@ -51,7 +51,7 @@ class NamedRobot:
             return self.kind(config)
         except HoldfastError:
             raise
-        except Exception as error:  # it may be a stranger's code
+        except (Exception, SystemExit) as error:  # it may be a stranger's code
             raise HoldfastError(f"--robot {self.name} does not connect ({type(error).__name__}: {error}).") from error
 
 
@@ -77,10 +77,16 @@ def find(name: str) -> NamedRobot:
 
 def _check(path: str, kind: Any) -> None:
     """Refuse a class that is no robot."""
-    asked = (*Robot.__annotations__, *(name for name in vars(Robot) if not name.startswith("_")))
+    asked = dict.fromkeys((*Robot.__annotations__, *(name for name in vars(Robot) if not name.startswith("_"))))
     lacking = [name for name in asked if not hasattr(kind, name)]
     if lacking:
         raise HoldfastError(f"{path} is not a robot: it lacks {', '.join(lacking)}. See docs/tutorials/add_a_robot.md.")
+    for name in ("resets_itself", "needs_config"):
+        if type(getattr(kind, name)) is not bool:
+            raise HoldfastError(
+                f"{path} is not a robot: {name} of its class must be True or False, which is asked before it is "
+                f"connected; got {getattr(kind, name)!r:.80}."
+            )
     if not isinstance(kind.embodiment, Embodiment) or type(kind.rate) is not int or kind.rate < 1:
         raise HoldfastError(
             f"{path} is not a robot: its class needs an embodiment and a rate, a whole number above 0; got "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, say_once
 from holdfast.core.files import write_text
 from holdfast.core.json_records import from_json, read_content, to_json
 from holdfast.core.records import OPERATOR, Trial, TrialProtocol
 from holdfast.runs.paths import RolloutPaths, RunPaths
 from holdfast.runs.trials import trial_from_row
+
+_NEEDED = ("task", "stage", "seconds", "when", "policy", "normalization")  # by a trial that has no score yet
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def write_rollout(files: RolloutPaths, rollout: Rollout) -> None:
 
 
 def read_rollout(files: RolloutPaths, run: RunPaths) -> Trial | None:
-    """A rollout as a trial without a score; None if it is not valid, not readable or still being written.
+    """A rollout as a trial without a score; None if it is not valid, or cannot be used, which is said once.
 
     Its source is the arena that has judged it, or people, who may do so later.
     """
@@ -56,24 +58,29 @@ def read_rollout(files: RolloutPaths, run: RunPaths) -> Trial | None:
     if not file or not run.find_video(video):
         return None
     try:
-        found = from_json(Rollout, _said(read_content(file)), record)
-        return _unscored(found, video) if found.valid else None
-    except HoldfastError:
+        content = read_content(file)
+        if not isinstance(content, dict):
+            raise HoldfastError(f"It must be an object with a task and a stage, got {content!r:.80}.")
+        valid = content.get("valid", True)
+        if valid not in (True, False, None):  # like 1 and 0
+            raise HoldfastError(f"Its valid must be true or false, got {valid!r:.80}.")
+        return _unscored(content, video) if valid in (True, None) else None
+    except HoldfastError as error:
+        say_once(f"holdfast: {file} cannot be used, so nobody can score its attempt. {error}")
         return None
 
 
-def _said(content: Any) -> Any:
-    """What a file says of the record; before the protocol had a key of its own, it was in the notes, in words."""
-    if not isinstance(content, dict):
-        return content
-    protocol = TrialProtocol.parse(str(content.get("notes")))
-    content = {"protocol": protocol and to_json(protocol), **content}
-    known = {one.name for one in fields(Rollout)}
-    return {key: value for key, value in content.items() if key in known and value is not None}
+def _unscored(content: dict[str, Any], video: str) -> Trial:
+    """The trial, from what it needs; whatever else a file says may have any form."""
+    row = {name: content[name] for name in _NEEDED if content.get(name) is not None}
+    source = OPERATOR if content.get("milestones") is None else content.get("source", "")
+    return trial_from_row({**row, "source": source, "protocol": _protocol(content), "milestones": [], "video": video})
 
 
-def _unscored(rollout: Rollout, video: str) -> Trial:
-    row = {name: getattr(rollout, name) for name in ("task", "stage", "seconds", "when", "policy", "normalization")}
-    source = OPERATOR if rollout.milestones is None else rollout.source
-    protocol = str(rollout.protocol or "")
-    return trial_from_row({**row, "source": source, "protocol": protocol, "milestones": [], "video": video})
+def _protocol(content: dict[str, Any]) -> str:
+    """The protocol, empty where it is not known. Before it had a key of its own it was in the notes, among others."""
+    said = content.get("protocol")
+    if isinstance(said, dict):
+        return str(from_json(TrialProtocol, said, "Its protocol"))
+    notes = "" if "protocol" in content else content.get("notes")
+    return said or str(TrialProtocol.parse(str(notes)) or "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -14,9 +15,10 @@ from rich.text import Text
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
+from holdfast.core.names import check_name
 from holdfast.core.records import Stage, Stream, StreamTask
 from holdfast.core.tables import without_empty_columns
-from holdfast.methods.method import learned_visits
+from holdfast.methods.method import Method, learned_visits
 from holdfast.replay.buffer import quota
 from holdfast.replay.schedule import shares
 from holdfast.runs.paths import RunPaths
@@ -75,7 +77,7 @@ def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
     method, names = config.make_method(), stream.names
     arranged = method.arrangement
     steps = [config.task_steps.get(name, config.steps) for name in names]
-    stages = method.stages(stream, steps, config.replay.frequency)
+    stages = _given_by(method, config, stream, steps)
     wanted = [Stage(n, names[visits[0]], visits, 0) for n, visits in enumerate(learned_visits(arranged, names), 1)]
     for stage, right in zip_longest(stages, wanted):
         alike = stage and right and (stage.number, stage.learns) == (right.number, right.learns)
@@ -85,6 +87,39 @@ def stages_of(config: TrainConfig, stream: Stream) -> tuple[Stage, ...]:
                 f"but it gives {_say(stage)}. Correct one of them; docs/tutorials/add_a_method.md says what fits."
             )
     return stages
+
+
+def _given_by(method: Method, config: TrainConfig, stream: Stream, steps: Sequence[int]) -> tuple[Stage, ...]:
+    """The stages of a method, which may be a stranger's code."""
+    whose = f"stages() of --method={config.method}"
+    try:
+        stages = tuple(method.stages(stream, steps, config.replay.frequency))
+        return tuple(_checked(stage, whose) for stage in stages)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise HoldfastError(f"{whose} must give a tuple of stages, but it failed: {reason:.200}.") from error
+
+
+def _checked(stage: Stage, whose: str) -> Stage:
+    """A stage whose fields are what they should be; the visits that it learns may be any sequence."""
+    if not isinstance(stage, Stage):
+        raise HoldfastError(f"{whose} must give objects of holdfast.core.records.Stage, got {stage!r:.80}.")
+    check_name(stage.name, whose)
+    stage = replace(stage, learns=tuple(stage.learns))
+    whole = all(type(number) is int for number in (stage.number, stage.steps, *stage.learns))
+    rules = {
+        "number, steps and learns must be whole numbers": whole,
+        "steps must be at least 1": whole and stage.steps >= 1,
+        "frequency must be at least 0 and below 1": isinstance(stage.frequency, int | float)
+        and 0 <= stage.frequency < 1,
+        "start must be 'base' or 'previous'": stage.start in ("base", "previous"),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise HoldfastError(f"{whose} gives {stage!r:.300}: {rule}.")
+    return stage
 
 
 def settings_of_steps(config: TrainConfig, stage: Stage) -> dict[str, Any]:
