@@ -351,6 +351,18 @@ def test_an_arena_without_scripted_policies_or_window_refuses_both():
         ("raise RuntimeError('no licence')", "no licence"),
         ("import sys; sys.exit(0)", "SystemExit"),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    cameras = 'top'", "tuple of names, got 'top'"),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = None",
+            "must be kinds by name, got None",
+        ),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = {'z': 'delta'}",
+            "Unknown action with a kind 'z' of the arena 'fake'. Valid: x, y",
+        ),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = {'x': 'detla'}",
+            "Unknown kind 'detla' of the action 'x'. Did you mean 'delta'",
+        ),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    rate = '10'", "whole number above 0, got '10'"),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    def __init__(self, x): pass", "cannot be made"),
     ],
