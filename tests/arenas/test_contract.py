@@ -8,11 +8,14 @@ import pytest
 from fake_arena import FakeArena, Point
 
 from holdfast import arenas
-from holdfast.arenas.arena import Arena
-from holdfast.arenas.contract import ArenaContract
+from holdfast.arenas.arena import Arena, ArenaError
+from holdfast.arenas.contract import ArenaContract, run_contract
+from holdfast.arenas.demonstrate import RecordingOrder, demonstrate
 from holdfast.arenas.scored_episode import ScoredEpisode
+from holdfast.arenas.scripted import score
 from holdfast.core.errors import HoldfastError
-from holdfast.core.records import Reached
+from holdfast.core.records import Reached, TrialProtocol
+from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, TrialOrder
 
 
 class TestFake(ArenaContract):
@@ -211,6 +214,40 @@ def nothing(point):
     point.reached = lambda: None
 
 
+def fail(*arguments):
+    raise RuntimeError("no context")
+
+
+class Acts:
+    def __init__(self, action):
+        self.act = lambda: action
+
+
+class Fails:
+    act = fail
+
+
+@pytest.mark.parametrize(
+    ("word", "found", "doing", "said"),
+    [
+        ("policy", fail, "policy", "RuntimeError: no context"),
+        ("policy", lambda *arguments: Fails(), "act", "RuntimeError: no context"),
+        ("policy", lambda *arguments: Acts("up"), "act", "an action must be 2 numbers, got 'up'"),
+        ("policy", lambda *arguments: Acts(["left", "up"]), "act", "TypeError"),
+        ("policy", lambda *arguments: Acts([0, np.nan]), "act", "an action must be 2 numbers"),
+        ("policy", lambda *arguments: None, "act", "AttributeError"),
+        ("film", fail, "film", "RuntimeError: no context"),
+        ("film", lambda *arguments: np.zeros(3, np.uint8), "film", "must be uint8"),
+    ],
+)
+def test_a_failing_expert_or_film_is_the_arenas_failure(monkeypatch, word, found, doing, said):
+    monkeypatch.setattr(FakeArena, word, found)
+    episode = ScoredEpisode(FakeArena(), FakeArena.tasks["mirror"])
+    episode.begin(0, "")
+    with pytest.raises(ArenaError, match=rf"The arena 'fake' failed in {doing}\(\) .*{said}"):
+        episode.film() if word == "film" else episode.policy("expert", 0).act()
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -231,6 +268,45 @@ def test_what_an_arena_gets_wrong_is_said_with_its_name(spoil, said):
     if spoil in (floats, gray):
         with pytest.raises(HoldfastError, match=rf"The arena 'fake' failed in draw_frame.*{said}"):
             episode.draw_frame((8, 8))
+
+
+class Breaks(Point):
+    """It fails in the middle of an episode, and then cannot be closed either."""
+
+    @property
+    def over(self):
+        if self.steps == 2:
+            raise RuntimeError("no context")
+        return super().over
+
+    def close(self):
+        raise RuntimeError("no context to close")
+
+
+def test_a_broken_end_of_an_episode_is_one_dropped_layout_or_invalid_trial(monkeypatch, tmp_path):
+    monkeypatch.setattr(FakeArena, "open", lambda self, task: Breaks(1))
+    name, wanted = (
+        "fake_arena:FakeArena",
+        "The arena 'fake' failed in over() of task 'touch': RuntimeError: no context.",
+    )
+    order = RecordingOrder("touch", 1, "", 8, 8, 0, name)
+    for seed in (0, 1):
+        found = demonstrate(order, seed, tmp_path, lambda: None)
+        assert not found.full
+        assert found.failure.startswith(wanted)
+    lane = LocalLane(name)
+    for seed in (0, 1):
+        order = TrialOrder(tmp_path, tmp_path, 1, FakeArena.tasks["touch"], seed, "", "w", "n", TrialProtocol(4))
+        lane.begin(order, PolicyNeeds((8, 8), ("top",), 4))
+        lane.go(np.zeros((4, 2)))
+        trial = lane.result()
+        assert (trial.valid, trial.seconds) == (False, 0.2)
+        assert trial.notes.startswith(wanted)
+    with pytest.raises(HoldfastError, match=r"failed in over"):
+        score(name, "touch", "expert", "", [0])
+    said = dict(run_contract(FakeArena(), "touch"))
+    assert "no context" in said["its expert reaches full score"]
+    assert said["opened anew it is the same"] == "RuntimeError: no context to close"
 
 
 def look_and_step(episode):
@@ -275,6 +351,18 @@ def test_an_arena_without_scripted_policies_or_window_refuses_both():
         ("raise RuntimeError('no licence')", "no licence"),
         ("import sys; sys.exit(0)", "SystemExit"),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    cameras = 'top'", "tuple of names, got 'top'"),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = None",
+            "must be kinds by name, got None",
+        ),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = {'z': 'delta'}",
+            "Unknown action with a kind 'z' of the arena 'fake'. Valid: x, y",
+        ),
+        (
+            "from fake_arena import FakeArena\nclass Mine(FakeArena):\n    kinds = {'x': 'detla'}",
+            "Unknown kind 'detla' of the action 'x'. Did you mean 'delta'",
+        ),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    rate = '10'", "whole number above 0, got '10'"),
         ("from fake_arena import FakeArena\nclass Mine(FakeArena):\n    def __init__(self, x): pass", "cannot be made"),
     ],

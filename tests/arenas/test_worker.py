@@ -279,9 +279,14 @@ def test_a_description_is_checked():
         ({"cameras": ("../x",)}, "must be letters"),
         ({"kinds": {"z": "delta"}}, "Unknown action that has a kind 'z'"),
         ({"tasks": {"a/b": WorkerTask("Go.", 10)}}, "must be letters"),
+        ({"tasks": {"touch": WorkerTask("Go.", 10, {"[b]there": "At it."})}}, "Milestones: name .* must be letters"),
+        ({"tasks": {"touch": WorkerTask("Go.", 10, {"x" * 10**6: "At it."})}}, "Milestones: the name is too long"),
+        ({"state": ("x\x1b[31m",)}, "state must be different names of at most 200 plain characters"),
+        ({"action": tuple("x" * 10**6 + str(i) for i in range(2))}, "action must be different names"),
     ):
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(HoldfastError, match=said) as caught:
             SimulatorDescription(**{**good, **names, **change})
+        assert len(str(caught.value)) < 500
     assert SimulatorDescription(**good, **names).kinds == {}, "simulators of earlier versions name none"
     with pytest.raises(HoldfastError, match=r"kinds\.x: .*'delta', 'velocity' or 'binary', got 'go'"):
         read_description(

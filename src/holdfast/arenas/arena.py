@@ -14,7 +14,7 @@ from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_name
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task
-from holdfast.embodiments.embodiment import Embodiment, Kind
+from holdfast.embodiments.embodiment import KINDS, Embodiment, Kind
 
 
 class ArenaError(HoldfastError):
@@ -143,7 +143,7 @@ class Arena(ABC):
         return type(self).view is not Arena.view
 
     def check(self) -> None:
-        """Refuse an arena whose names or rate are not of the right kind."""
+        """Refuse an arena whose names, kinds or rate are not of the right kind."""
         check_name(getattr(self, "name", None), f"The arena {type(self).__name__}")
         for word in ("cameras", "state", "action", "levels", "policies"):
             names = getattr(self, word, None)
@@ -151,6 +151,13 @@ class Arena(ABC):
                 raise HoldfastError(
                     f"{word} of the arena {type(self).__name__} must be a tuple of names, got {names!r}."
                 )
+        if not isinstance(self.kinds, Mapping):
+            raise HoldfastError(f"kinds of the arena {type(self).__name__} must be kinds by name, got {self.kinds!r}.")
+        for name, kind in self.kinds.items():
+            if name not in self.action:
+                raise unknown(f"action with a kind of the arena {self.name!r}", name, self.action)
+            if kind not in KINDS:
+                raise unknown(f"kind of the action {name!r}", kind, KINDS)
         if self.policies and type(self).policy is Arena.policy:
             raise HoldfastError(f"Arena {type(self).__name__} names policies {self.policies} but has no policy().")
         rate = getattr(self, "rate", None)

@@ -97,7 +97,7 @@ class ArenaContract:
         other = ScoredEpisode(self.arena, self.arena.task(self.task))
         other.begin(1, self.arena.default_level)
         fresh = self.played(other)
-        other.close()
+        other.environment.close()
         assert same(self.played(self.episode), fresh)
 
     def test_looking_changes_nothing(self) -> None:
@@ -168,7 +168,7 @@ class ArenaContract:
         """Every policy that it lists gives an action."""
         for name in self.arena.policies:
             episode = self.episode
-            action = self.arena.policy(name, episode.environment, None).act()
+            action = episode.policy(name, None).act()
             assert action is not None, name
             episode.step(action)
 
@@ -178,7 +178,7 @@ class ArenaContract:
             return
         for seed in (None, 7):
             episode = self.episode
-            expert = self.arena.policy("expert", episode.environment, seed)
+            expert = episode.policy("expert", seed)
             while not episode.over and (action := expert.act()) is not None:
                 episode.step(action)
             assert episode.done, f"the expert ends with {episode.score:.0f} of 100"
@@ -202,6 +202,8 @@ def run_contract(tested: Arena, name: str) -> Iterator[tuple[str, str]]:
             getattr(contract, test)()
         except (AssertionError, HoldfastError) as error:
             wrong = str(error) or "not so"
+        except Exception as error:  # of the simulator
+            wrong = f"{type(error).__name__}: {error}"
         yield test.removeprefix("test_").replace("_", " "), wrong
     if type(contract) in ArenaContract._opened:
         ArenaContract._opened.pop(type(contract)).close()

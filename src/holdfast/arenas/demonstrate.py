@@ -69,7 +69,7 @@ def _play(
     """Whether the expert has full score, the states and its actions; the images are written."""
     episode = _open(order.arena, order.task)
     episode.begin(seed, order.level)
-    expert = episode.arena.policy("expert", episode.environment, seed)
+    expert = episode.policy("expert", seed)
     size = order.height, order.width
     states, actions = [], []
     while not episode.over and (action := expert.act()) is not None:

@@ -23,7 +23,9 @@ from holdfast.arenas.demonstrate import RecordingOrder
 from holdfast.arenas.recording_shards import (
     BEFORE,
     FRAMES,
+    check_arena,
     check_same,
+    delete_foreign,
     finished_shards,
     join_shards,
     missing_shards,
@@ -91,14 +93,15 @@ class Work:
         return locked(self.folder / _LOCK, busy)
 
     def begin(self) -> None:
-        """Store the order; refuse to continue a recording with another one."""
+        """Store the order; refuse to continue a recording with another one, or in an arena that has changed."""
         file = self.folder / _ORDER
         if file.exists():
             check_same(self.order, read_json(file), self.folder)
-        else:
-            write_json(file, asdict(self.order))
+        delete_foreign(self.order, self.folder)
         if (self.folder / BEFORE).exists() and not self.final.exists():  # killed while a longer one took its place
             (self.folder / BEFORE).rename(self.final)
+        check_arena(self.order, self.shards)
+        write_json(file, asdict(self.order))
         shutil.rmtree(self.folder / BEFORE, ignore_errors=True)
         shutil.rmtree(self.folder / FRAMES, ignore_errors=True)
         (self.folder / FRAMES).mkdir()
@@ -111,12 +114,14 @@ class Work:
                 self.delete()
 
     def delete(self) -> None:
-        """Delete the folder of the shards, whose lock is held; the lock goes last, so that nobody comes in between."""
+        """Delete the folder of the shards, whose lock is held: the order after them, to say whose shards are left if a
+        kill comes between, and the lock last, so that nobody comes in between."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name != _LOCK:
+            elif path.name not in (_ORDER, _LOCK):
                 path.unlink()
+        (self.folder / _ORDER).unlink(missing_ok=True)
         (self.folder / _LOCK).unlink(missing_ok=True)
         with suppress(OSError):  # another process has come
             self.folder.rmdir()

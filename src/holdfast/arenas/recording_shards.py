@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from holdfast import arenas
+from holdfast.arenas.arena import Arena
 from holdfast.arenas.demonstrate import Demonstration, RecordingOrder, demonstrate
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.outside import read_json
 from holdfast.data.doctor.findings import Expected
 from holdfast.data.doctor.pictures import lost_frames
-from holdfast.data.lerobot.source import open_source
+from holdfast.data.lerobot.folder import ACTION, STATE, read_cameras, read_info, read_names
+from holdfast.data.lerobot.source import camera_name, open_source
 from holdfast.data.lerobot.writer import add_patiently, dataset_writer, frame, merge_datasets
 
 SHARD = 5  # seeds per shard: the most a kill loses in each process, and the most that others wait for at the end
@@ -115,12 +117,13 @@ def join_shards(order: RecordingOrder, shards: list[Path], work: Path, final: Pa
     """
     seeds, dropped = seeds_of(shards)
     filled = [shard for shard in shards if _notes_of(shard)["seeds"]]
-    whole = filled[0]
+    whole = work / "whole"  # a shard keeps its own notes: after a kill it counts again
+    shutil.rmtree(whole, ignore_errors=True)
     if len(filled) > 1:
-        whole = work / "whole"
-        shutil.rmtree(whole, ignore_errors=True)
         merge_datasets(filled, whole)
         _verify(whole)
+    else:
+        shutil.copytree(filled[0], whole)
     _write_notes(whole, order, seeds, dropped)
     if final.exists():
         final.rename(work / BEFORE)
@@ -149,11 +152,51 @@ def check_same(order: RecordingOrder, begun: Any, where: Path) -> None:
     """Refuse to continue what was begun `where` with another order."""
     if not isinstance(begun, dict):
         raise HoldfastError(f"{where} does not say what it records. Choose another --output, or delete it.")
-    begun = {"arena": "twin", **begun}  # recordings of earlier versions do not name it
-    changed = [f"{k} was {begun.get(k)!r}, now {v!r}" for k, v in asdict(order).items() if begun.get(k) != v]
-    if changed:
+    _refuse(_changes(begun, order), where)
+
+
+def check_arena(order: RecordingOrder, shards: list[Path]) -> None:
+    """Refuse to add to shards that the arena, which may have changed since, would make in another way."""
+    arena = arenas.load(order.arena)
+    now = {
+        "rate": arena.rate,
+        "robot": _robot(arena),
+        "state": arena.state,
+        "action": arena.action,
+        "cameras": sorted(arena.cameras),
+    }
+    for shard in shards:
+        if _notes_of(shard)["seeds"]:
+            info = read_info(shard)
+            was = {
+                "rate": info["fps"],
+                "robot": info.get("robot_type"),
+                "state": read_names(shard, info, STATE),
+                "action": read_names(shard, info, ACTION),
+                "cameras": sorted(camera_name(camera.key) for camera in read_cameras(shard, info)),
+            }
+            _refuse(_changed(was, now), shard)
+
+
+def delete_foreign(order: RecordingOrder, work: Path) -> None:
+    """Delete shards of another order: a deletion of theirs was killed. How many episodes it wanted changes no shard."""
+    for shard in work.glob("part-*"):
+        if _changes(_notes_of(shard)["order"] | {"episodes": order.episodes}, order):
+            shutil.rmtree(shard)
+
+
+def _changes(begun: dict[str, Any], order: RecordingOrder) -> list[str]:
+    return _changed({"arena": "twin", **begun}, asdict(order))  # recordings of earlier versions do not name it
+
+
+def _changed(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [f"{k} was {was.get(k)!r}, now {v!r}" for k, v in now.items() if was.get(k) != v]
+
+
+def _refuse(changes: list[str], where: Path) -> None:
+    if changes:
         raise HoldfastError(
-            f"{where} was recorded with other settings: {'; '.join(changed)}. Use the same to continue, or another "
+            f"{where} was recorded with other settings: {'; '.join(changes)}. Use the same to continue, or another "
             "--output for a new recording."
         )
 
@@ -175,10 +218,14 @@ def _open(order: RecordingOrder, folder: Path) -> Any:
         cameras=arena.cameras,
         height=order.height,
         width=order.width,
-        robot=arena.embodiment.name if arena.embodiment else arena.name,
+        robot=_robot(arena),
         full_colour=small,
         inline=small,
     )
+
+
+def _robot(arena: Arena) -> str:
+    return arena.embodiment.name if arena.embodiment else arena.name
 
 
 def _encode(order: RecordingOrder, dataset: Any, demonstration: Demonstration) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from holdfast import rubric
-from holdfast.arenas.arena import Arena, ArenaError
+from holdfast.arenas.arena import ActingPolicy, Arena, ArenaError
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
 from holdfast.core.records import Reached, Task, Trial
@@ -46,15 +48,27 @@ class ScoredEpisode:
 
     def step(self, action: np.ndarray) -> None:
         """Take one control step and update what was reached."""
-        names = self.arena.action
-        if np.shape(action) != (len(names),) or not np.isfinite(action).all():
-            raise HoldfastError(f"An action of the arena {self.arena.name!r} is {len(names)} numbers, got {action!r}.")
+        if not self._is_action(action):
+            wanted = f"{len(self.arena.action)} numbers"
+            raise HoldfastError(f"An action of the arena {self.arena.name!r} is {wanted}, got {action!r}.")
         with self._explained("step"):
             self.environment.step(action)
         self.steps += 1
         self.reached = self._reached()
         for milestone in self.reached.milestones:
             self.times.setdefault(milestone, self.seconds)
+
+    def policy(self, name: str, seed: int | None) -> ActingPolicy:
+        """A scripted policy of the arena in the episode, which has just begun. What it gets wrong, the arena does."""
+        with self._explained("policy"):
+            return _ScriptedPolicy(partial(self._act, self.arena.policy(name, self.environment, seed)))
+
+    def _act(self, policy: ActingPolicy) -> np.ndarray | None:
+        with self._explained("act"):
+            action = policy.act()
+            if action is not None and not self._is_action(action):
+                raise self._failure("act", f"an action must be {len(self.arena.action)} numbers, got {action!r}")
+        return action
 
     def observe(self, size: tuple[int, int] | None = None, cameras: Sequence[str] = ()) -> Observation:
         """The environment's observation, checked."""
@@ -90,12 +104,22 @@ class ScoredEpisode:
         with self._explained("show"):
             return self.arena.show(self.environment, size)
 
+    def film(self) -> np.ndarray:
+        """A picture of a video, checked."""
+        with self._explained("film"):
+            picture = self.arena.film(self.environment)
+            self._check_images("film", {"video": picture}, picture.shape[:2], ["video"])
+        return picture
+
+    def _is_action(self, action: np.ndarray) -> bool:
+        return np.shape(action) == (len(self.arena.action),) and bool(np.isfinite(action).all())
+
     def _check_frames(self, doing: str, frames: Sequence[Mapping[str, np.ndarray]], size: tuple[int, int]) -> None:
         for images in frames:
             self._check_images(doing, images, size, self.arena.cameras)
 
     def _check_images(
-        self, doing: str, images: Mapping[str, np.ndarray], size: tuple[int, int], cameras: Sequence[str]
+        self, doing: str, images: Mapping[str, np.ndarray], size: tuple[int, ...], cameras: Sequence[str]
     ) -> None:
         for name in cameras:
             shape, kind = np.shape(images[name]), images[name].dtype
@@ -145,7 +169,8 @@ class ScoredEpisode:
     @property
     def over(self) -> bool:
         """Whether the arena ends the episode: the time is up, or it cannot go on."""
-        return self.steps >= self._limit or self.environment.over
+        with self._explained("over"):
+            return self.steps >= self._limit or bool(self.environment.over)
 
     def trial(self, stage: int = 0) -> Trial:
         """The episode so far as a trial of stage `stage`."""
@@ -164,5 +189,13 @@ class ScoredEpisode:
         )
 
     def close(self) -> None:
-        """Close the environment."""
-        self.environment.close()
+        """Close the environment. If that fails no result depends on it, and an earlier failure says more."""
+        with suppress(Exception):
+            self.environment.close()
+
+
+@dataclass(frozen=True)
+class _ScriptedPolicy:
+    """A scripted policy in an episode."""
+
+    act: Callable[[], np.ndarray | None]

@@ -59,7 +59,7 @@ def _trials(arena: str, task: str, policy: str, level: str, seeds: list[int], ji
     trials = {}
     for seed in seeds:
         episode.begin(seed, level)
-        acting = loaded.policy(policy, episode.environment, seed if jitter else None)
+        acting = episode.policy(policy, seed if jitter else None)
         while not episode.over and (action := acting.act()) is not None:
             episode.step(action)
         trials[seed] = episode.trial()

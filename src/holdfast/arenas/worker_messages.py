@@ -53,13 +53,18 @@ class SimulatorDescription:
         check_rate(self.rate)
         for word in ("tasks", "state", "action", "cameras", "levels"):
             names = tuple(getattr(self, word))
-            if not names or len(set(names)) < len(names) or any(len(name) > _LONGEST for name in names):
-                raise HoldfastError(f"{word} must be different names of at most {_LONGEST} characters, got {names}.")
+            if not names or len(set(names)) < len(names) or not all(map(_is_short, names)):
+                got = f"{len(names)}, the first ones {names[:3]}"
+                raise HoldfastError(
+                    f"{word} must be different names of at most {_LONGEST} plain characters, got {got:.{_LONGEST}}."
+                )
         for name in (*self.tasks, *self.cameras):
             check_name(name, "Tasks and cameras")
+        for name in (name for task in self.tasks.values() for name in task.milestones):
+            check_name(name[: _LONGEST + 1], "Milestones")
         for name in self.kinds:
             if name not in self.action:
-                raise unknown("action that has a kind", name, self.action)
+                raise unknown("action that has a kind", name[:_LONGEST], self.action)
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,10 @@ def read_action(answer: Any, names: Sequence[str]) -> np.ndarray | None:
     if not isinstance(answer, dict) or "action" not in answer:
         raise HoldfastError("its answer has no action")
     return None if answer["action"] is None else read_numbers(answer["action"], names, "expert's action")
+
+
+def _is_short(name: str) -> bool:
+    return len(name) <= _LONGEST and name.isprintable()
 
 
 def _check_image(image: Any, shape: tuple[int, ...], what: str) -> np.ndarray:

@@ -118,7 +118,7 @@ def _policy(args: argparse.Namespace, episode: ScoredEpisode, robot: Embodiment 
 
         return LearnedPolicy(episode, Pilot(args.policy, arena.action, args.device), args.seed, robot)
     arena.check_policy(args.script)
-    return arena.policy(args.script, episode.environment, args.seed if args.jitter else None)
+    return episode.policy(args.script, args.seed if args.jitter else None)
 
 
 def _write(args: argparse.Namespace, shown: Shown, console: Console) -> None:

@@ -186,8 +186,7 @@ class LocalLane:
         assert self._episode is not None
         assert self._film is not None
         episode = self._episode
-        picture = self._arena.film(episode.environment)
-        self._film.add(board(episode.task, {"": picture}, episode.reached, episode.seconds))
+        self._film.add(board(episode.task, {"": episode.film()}, episode.reached, episode.seconds))
 
 
 def play[L: Lane](
