@@ -96,5 +96,5 @@ def _run(file: str, text: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # it is the user's code
         del sys.modules[module.__name__]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise HoldfastError(f"{file} cannot be run: {reason.removesuffix(".")}.") from error
+        raise HoldfastError(f"{file} cannot be run: {reason.removesuffix('.')}.") from error
     return module
