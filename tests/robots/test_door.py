@@ -53,6 +53,14 @@ class Quitting(Arm):
         raise SystemExit(0)
 
 
+class Misspelled(Robot):
+    embodiment, rate = PAIR, 30
+    observe = stop = picture = lambda self: None
+
+    def sendd(self, pose):
+        pass
+
+
 class Undecided(Arm):
     @property
     def resets_itself(self):
@@ -105,6 +113,7 @@ def test_a_class_of_your_own_is_found_by_its_path_and_connected_with_its_file(tm
         ("nowhere:Arm", "Robot nowhere:Arm cannot be imported .*PYTHONPATH"),
         ("test_door:Leg", "module test_door has no Leg"),
         ("test_door:no_class", "test_door:no_class is not a class"),
+        ("test_door:Misspelled", "is not a robot: it lacks send. See"),
         ("test_door:Lacking", "is not a robot: it lacks workspace, .*begin, observe, .*add_a_robot.md"),
         ("test_door:Undecided", "resets_itself of its class must be True or False.*got <property"),
         ("test_door:Wordy", "needs_config of its class must be True or False.*got 'no'"),

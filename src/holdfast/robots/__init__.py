@@ -78,7 +78,8 @@ def find(name: str) -> NamedRobot:
 def _check(path: str, kind: Any) -> None:
     """Refuse a class that is no robot."""
     asked = dict.fromkeys((*Robot.__annotations__, *(name for name in vars(Robot) if not name.startswith("_"))))
-    lacking = [name for name in asked if not hasattr(kind, name)]
+    abstract = getattr(kind, "__abstractmethods__", ())
+    lacking = [name for name in asked if not hasattr(kind, name) or name in abstract]
     if lacking:
         raise HoldfastError(f"{path} is not a robot: it lacks {', '.join(lacking)}. See docs/tutorials/add_a_robot.md.")
     for name in ("resets_itself", "needs_config"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +23,8 @@ class Robot(Protocol):
     """A connected robot. Poses are in the embodiment's order and units; images are uint8 (height, width, 3).
 
     A simulated robot resets and scores itself. With a real one an operator lays out the scene and starts every attempt,
-    and people score the videos later. The defaults are those of a real one, for classes that inherit this one.
+    and people score the videos later. The defaults are those of a real one, for classes that inherit this one. What has no
+    default must be there, or the class is refused before anything is connected.
 
     `--robot` makes one of its class, with the path that `--config` gives, and that connects it. What a policy must fit,
     `embodiment` and `rate`, is known before: it belongs to the class.
@@ -41,15 +43,19 @@ class Robot(Protocol):
     def begin(self, seed: int) -> None:
         """Prepare for an attempt. Where the robot resets itself, the seed decides the layout."""
 
+    @abstractmethod
     def observe(self) -> Observation:
         """The measured pose, and what the policy's cameras see."""
 
+    @abstractmethod
     def send(self, pose: np.ndarray) -> None:
         """Move towards a pose that has passed the limits. Does not wait for the arms to get there."""
 
+    @abstractmethod
     def stop(self) -> None:
         """Hold the last command, grippers included. May be called at any time and more than once."""
 
+    @abstractmethod
     def picture(self) -> np.ndarray:
         """A frame of the attempt's video: (height, width, 3), height and width even."""
 

@@ -47,7 +47,7 @@ def test_the_same_names_in_another_order_are_refused(finished, word):
 
 @pytest.mark.parametrize("names", [COUNTED, (*PIPER.names[:13], "jaw")])
 def test_names_that_are_counted_or_say_it_otherwise_are_no_other_order(finished, names):
-    check(finished, state=names, action=names)
+    assert check(finished, state=names, action=names) is None
 
 
 def test_a_rate_that_only_the_datasets_call_otherwise_can_be_said(finished):
