@@ -23,8 +23,8 @@ class Robot(Protocol):
     """A connected robot. Poses are in the embodiment's order and units; images are uint8 (height, width, 3).
 
     A simulated robot resets and scores itself. With a real one an operator lays out the scene and starts every attempt,
-    and people score the videos later. The defaults are those of a real one, for classes that inherit this one. What has no
-    default must be there, or the class is refused before anything is connected.
+    and people score the videos later. The defaults are those of a real one, for classes that inherit this one. A class
+    that lacks what has no default is refused before anything is connected.
 
     `--robot` makes one of its class, with the path that `--config` gives, and that connects it. What a policy must fit,
     `embodiment` and `rate`, is known before: it belongs to the class.
