@@ -114,8 +114,10 @@ class Work:
                 self.delete()
 
     def delete(self) -> None:
-        """Delete the folder of the shards, whose lock is held: the order after them, to say whose shards are left if a
-        kill comes between, and the lock last, so that nobody comes in between."""
+        """Delete the folder of the shards, whose lock is held.
+
+        The order goes after them, to say whose shards a kill has left; the lock goes last, so that nobody comes between.
+        """
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
