@@ -116,7 +116,7 @@ class Work:
     def delete(self) -> None:
         """Delete the folder of the shards, whose lock is held.
 
-        The order goes after them, to say whose shards a kill has left; the lock goes last, so that nobody comes between.
+        The order goes after them, to say whose shards a kill has left; the lock goes last, to keep others out.
         """
         for path in self.folder.iterdir():
             if path.is_dir():
