@@ -114,10 +114,7 @@ class Work:
                 self.delete()
 
     def delete(self) -> None:
-        """Delete the folder of the shards, whose lock is held.
-
-        The order goes after them, to say whose shards a kill has left; the lock goes last, to keep others out.
-        """
+        """Delete the folder of the shards: their order after them, to say whose are left after a kill, then the lock."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
