@@ -114,7 +114,7 @@ class Work:
                 self.delete()
 
     def delete(self) -> None:
-        """Delete the folder of the shards: their order after them, to say whose are left after a kill, then the lock."""
+        """Delete the folder of the shards: their order after them, to say whose a kill has left, and the lock last."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
