@@ -30,10 +30,10 @@ class Pilot:
     def __init__(self, name):
         self.name = name
 
-    def answer(self, questions):
+    def begin(self, questions):
         if any(FAULTS.get(question.seed) == "hang" for question in questions):
             set_patience(self.name, 0.5)
-        return [np.full((2, 2), 0.6) for _ in questions]
+        return lambda: [np.full((2, 2), 0.6) for _ in questions]
 
 
 def set_patience(name, seconds):

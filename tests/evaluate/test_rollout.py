@@ -129,11 +129,31 @@ def test_lanes_and_processes_change_nothing(checkpoint, batch):
 def test_nobody_waits_for_a_lane_that_is_slow(checkpoint, batch):
     slow, quick = LocalLane("twin"), LocalLane("twin")
 
-    def ready(lanes):
-        return [lane for lane in lanes if lane is quick] or [slow]
+    def ready(lanes, waits):
+        return [lane for lane in lanes if lane is quick or waits][-1:]
 
     seeds = [trial.seed for trial in played(batch, [slow, quick], orders(checkpoint, range(4)), ready)]
     assert seeds == [1, 2, 3, 0]
+
+
+def test_questions_are_made_ready_while_others_are_answered(checkpoint, batch):
+    first, second = LocalLane("twin"), LocalLane("twin")
+    told = []
+
+    class Slow:
+        size, cameras, answer_steps = batch.size, batch.cameras, batch.answer_steps
+
+        def begin(self, questions):
+            told.append("begin")
+            answers = batch.begin(questions)
+            return lambda: (told.append("finish"), answers())[1]
+
+    def ready(lanes, waits):
+        return lanes[:1]
+
+    played(Slow(), [first, second], orders(checkpoint, range(2)), ready)
+    assert told[:4] == ["begin", "begin", "finish", "begin"]
+    assert told.count("begin") == told.count("finish")
 
 
 def two_checkpoints(finished, first, second) -> list[TrialOrder]:
@@ -152,9 +172,9 @@ def asked(monkeypatch) -> dict[Path, set[int]]:
             self.seeds = seeds.setdefault(folder, set())
             super().__init__(folder, *options)
 
-        def answer(self, questions):
+        def begin(self, questions):
             self.seeds.update(question.seed for question in questions)
-            return super().answer(questions)
+            return super().begin(questions)
 
     monkeypatch.setattr("holdfast.policies.pilot.Pilot", Watched)
     workers._pilot.cache_clear()
@@ -165,8 +185,8 @@ def test_lanes_go_on_with_the_next_checkpoint_and_its_policy(finished, asked):
     some = two_checkpoints(finished, (0, 1), (2, 3))
     slow, quick = LocalLane("twin"), LocalLane("twin")
 
-    def ready(lanes):
-        return [lane for lane in lanes if lane is quick] or [slow]
+    def ready(lanes, waits):
+        return [lane for lane in lanes if lane is quick or waits][-1:]
 
     done = list(play(partial(workers._pilot, CPU), [slow, quick], iter(some), ready))
     assert [order.seed for order, _ in done] == [1, 2, 3, 0], "nobody waits for the first trial"

@@ -50,10 +50,10 @@ class RemoteLane:
         return found
 
     @staticmethod
-    def ready(lanes: Iterable[RemoteLane]) -> list[RemoteLane]:
-        """Those whose result is available; waits for the first."""
+    def ready(lanes: Iterable[RemoteLane], waits: bool) -> list[RemoteLane]:
+        """Those whose result is available; if none is, perhaps after waiting for the first."""
         by_pipe = {lane._pipe: lane for lane in lanes}
-        there = wait(list(by_pipe))
+        there = wait(list(by_pipe), None if waits else 0)
         return [lane for pipe, lane in by_pipe.items() if pipe in there]
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from holdfast.embodiments.embodiment import Embodiment
 if TYPE_CHECKING:
     import numpy as np
 
-    from holdfast.policies.pilot import Pilot
+    from holdfast.policies.pilot import Answers, Pilot
 
 _FILM_RATE = 10  # pictures per second, rounded so that a whole number of control steps lies between two
 _FILM_QUALITY = 28
@@ -193,23 +193,25 @@ def play[L: Lane](
     load: Callable[[Path], Pilot],
     lanes: Iterable[L],
     orders: Iterator[TrialOrder],
-    ready: Callable[[Iterable[L]], list[L]] = list,
+    ready: Callable[[list[L], bool], list[L]] = lambda lanes, wait: lanes,
     count: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[tuple[TrialOrder, Trial]]:
     """Run orders on all lanes, and yield every trial as it ends.
 
     A lane whose trial is over takes the next order at once, be it of another checkpoint. Orders are drawn only then.
+    While a GPU computes answers, the questions of other lanes are made ready.
 
     Args:
         load: Loads the policy of a checkpoint, which is kept while a lane needs it.
         lanes: Where trials are run.
         orders: What to run.
-        ready: Chooses the busy lanes to answer now, in one batch; lanes in this process are always ready.
+        ready: Chooses the lanes whose results are there, and if told so waits for one; in this process all are.
         count: Called with the number of control steps of every answer.
     """
     pilots: dict[Path, Pilot] = {}
     free = list(lanes)
     busy: dict[L, tuple[TrialOrder, int]] = {}  # and how many questions it has asked
+    begun: list[tuple[list[L], Answers]] = []  # lanes whose questions are being answered
     while True:
         while free and (order := next(orders, None)) is not None:
             if order.checkpoint not in pilots:
@@ -219,10 +221,10 @@ def play[L: Lane](
             busy[lane] = order, 0
         if not busy:
             return
-        needed = {order.checkpoint for order, _ in busy.values()}
-        pilots = {checkpoint: pilot for checkpoint, pilot in pilots.items() if checkpoint in needed}
+        pilots = {order.checkpoint: pilots[order.checkpoint] for order, _ in busy.values()}
+        asking = {lane for lanes, _ in begun for lane in lanes}
         questions: dict[Path, dict[L, Question]] = {}
-        for lane in ready(busy):
+        for lane in ready([lane for lane in busy if lane not in asking], not begun):
             (order, number), found = busy[lane], lane.result()
             if isinstance(found, Trial):
                 del busy[lane]
@@ -232,8 +234,9 @@ def play[L: Lane](
                 asked = Question(order.task, found.state, found.images, order.seed, number)
                 questions.setdefault(order.checkpoint, {})[lane] = asked
                 busy[lane] = order, number + 1
-        for checkpoint, asking in questions.items():
-            for lane, actions in zip(asking, pilots[checkpoint].answer(list(asking.values())), strict=True):
+        earlier, begun = begun, [(list(of), pilots[path].begin(list(of.values()))) for path, of in questions.items()]
+        for answered, answers in earlier:
+            for lane, actions in zip(answered, answers(), strict=True):
                 lane.go(actions)
                 count(len(actions))
 

@@ -7,7 +7,8 @@ computed in batches of different sizes differ in their last bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from holdfast.norm.strategies import Normalization
 from holdfast.policies import adapter as adapters
 from holdfast.policies import transforms
 from holdfast.policies.config import CPU_ROWS, GPU_ROWS
-from holdfast.policies.device import send
+from holdfast.policies.device import fetch, send
 from holdfast.policies.saved_folder import NORMALIZATION, load_pipelines, policy_folder
+
+type Answers = Callable[[], list[np.ndarray]]
 
 # What LeRobot's code raises when a saved policy's files do not fit each other or the robot.
 _UNFIT = (IndexError, KeyError, RuntimeError, TypeError, ValueError)
@@ -90,21 +93,37 @@ class Pilot:
         _, height, width = next(iter(self._config.image_features.values())).shape
         return height, width
 
-    @torch.no_grad()
     def answer(self, questions: Sequence[Question]) -> list[np.ndarray]:
         """Actions (steps, dimensions) for each question, absolute and in the robot's units."""
-        try:
+        return self.begin(questions)()
+
+    def begin(self, questions: Sequence[Question]) -> Answers:
+        """Begin to answer. Calling what is returned waits for the answers; until then a GPU computes them alone."""
+        with self._explained():
             if not self._together:
-                return [self._answer_alone(question) for question in questions]
-            answers = []
-            for first in range(0, len(questions), self.rows):
-                answers += self._answer_together(questions[first : first + self.rows])
-            return answers
+                alone = [self._answer_alone(question) for question in questions]
+                return lambda: alone
+            parts = [
+                self._begin_together(questions[first : first + self.rows])
+                for first in range(0, len(questions), self.rows)
+            ]
+
+        def finish() -> list[np.ndarray]:
+            with self._explained():
+                return [answer for part in parts for answer in part()]
+
+        return finish
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            with torch.no_grad():
+                yield
         except _UNFIT as error:
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.200}"
             raise HoldfastError(f"The policy in {self._folder} cannot answer: {reason}") from error
 
-    def _answer_together(self, questions: Sequence[Question]) -> list[np.ndarray]:
+    def _begin_together(self, questions: Sequence[Question]) -> Answers:
         """One forward pass. Tasks may have statistics of their own, so each task's questions are normalized apart.
 
         Normalization runs on the host: on a GPU that also renders, many small copies would each have to wait.
@@ -114,25 +133,33 @@ class Pilot:
             places.setdefault(question.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
         parts = [self._processors(name)[0](self._batch([questions[p] for p in some])) for name, some in places.items()]
-        # Back in the order of the questions, so that a row's place does not depend on the other tasks; the last
-        # question fills the remaining rows.
-        full = np.minimum(np.arange(self.rows), len(questions) - 1)
-        back = np.argsort(order)[full]
+        # Back in the order of the questions, so that a row's place does not depend on the other tasks.
+        back = torch.from_numpy(np.argsort(order))
         batch = {
-            key: self._send(torch.cat([part[key] for part in parts])[back])
+            key: self._send(torch.cat([part[key] for part in parts])[back], blank=is_image(key))
             for key, value in parts[0].items()
             if isinstance(value, torch.Tensor)
         }
-        noise = torch.from_numpy(np.stack([self._noise(question) for question in questions])[full])
-        chunks = self._policy.predict_action_chunk(batch, noise=self._send(noise)).cpu()
-        answers: dict[int, np.ndarray] = {}
-        for name, some in places.items():
-            actions = self._processors(name)[1](chunks[some]).numpy()
-            answers |= dict(zip(some, actions[:, : self.answer_steps], strict=True))
-        return [answers[place] for place in range(len(questions))]
+        noise = torch.from_numpy(np.stack([self._noise(question) for question in questions]))
+        chunks = fetch(self._policy.predict_action_chunk(batch, noise=self._send(noise)))
 
-    def _send(self, values: torch.Tensor) -> torch.Tensor:
-        return send(values, torch.device(self._config.device))
+        def finish() -> list[np.ndarray]:
+            found, answers = chunks(), dict[int, np.ndarray]()
+            for name, some in places.items():
+                actions = self._processors(name)[1](found[some]).numpy()
+                answers |= dict(zip(some, actions[:, : self.answer_steps], strict=True))
+            return [answers[place] for place in range(len(questions))]
+
+        return finish
+
+    def _send(self, values: torch.Tensor, blank: bool = False) -> torch.Tensor:
+        """Send a row for each question, followed by rows that nobody reads: blank ones, or copies of the last."""
+        device = torch.device(self._config.device)
+        shape = self.rows, *values.shape[1:]
+        rows = torch.empty(shape, dtype=values.dtype, pin_memory=device.type == "cuda")
+        rows[: len(values)] = values
+        rows[len(values) :] = 0 if blank else values[-1]
+        return send(rows, device)
 
     def _answer_alone(self, question: Question) -> np.ndarray:
         pre, post = self._processors(question.task.name)

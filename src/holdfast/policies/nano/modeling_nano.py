@@ -156,7 +156,8 @@ class NanoPolicy(PreTrainedPolicy):
         """Predicted minus true velocity [B * noise_draws, chunk, action_dim]."""
         # Also outside of training: a process that resumes between two stages must compute what the killed one would.
         if self.config.compile and not self._compiled and batch[ACTION].is_cuda:
-            self.network.compile_layers()
+            # Kernels are chosen without timing them, so that every process chooses the same and computes the same bits.
+            self.network.compile(dynamic=False, options={"deterministic": True})
             self._compiled = True
         draws = self.config.noise_draws
         actions = batch[ACTION].float().repeat_interleave(draws, 0)
@@ -166,8 +167,7 @@ class NanoPolicy(PreTrainedPolicy):
         self.network.route.rows = routed_rows(self, batch)
         if drawn.state is not None:
             state = state + self.config.state_noise * drawn.state
-        context = self.network.encode(images, state, tokens, words)
-        velocity = self.network.velocity(context, blend, drawn.time, padded)
+        velocity = self.network(images, state, tokens, words, blend, drawn.time, padded)
         return velocity.float() - (actions - drawn.noise)
 
     def forward(self, batch: TensorBatch) -> tuple[Tensor, dict[str, Any]]:

@@ -200,13 +200,18 @@ class NanoNetwork(nn.Module):
         for lora in config.task_loras:
             add_loras(self, LORA_TARGETS, lora.rank, self.route)
 
-    def compile_layers(self) -> None:
-        """Compile every layer at its first call; layers of one kind share the compiled code.
-
-        Kernels are chosen without timing them, so that every process chooses the same and computes the same bits.
-        """
-        for layer in (*self.vision, *self.encoder, *self.decoder):
-            layer.compile(dynamic=False, options={"deterministic": True})
+    def forward(
+        self,
+        images: Tensor,
+        state: Tensor,
+        tokens: Tensor,
+        words: Tensor,
+        actions: Tensor,
+        time: Tensor,
+        padded: Tensor | None,
+    ) -> Tensor:
+        """Predict the velocity of noisy actions for some observations: `encode`, then `velocity`."""
+        return self.velocity(self.encode(images, state, tokens, words), actions, time, padded)
 
     def encode(self, images: Tensor, state: Tensor, tokens: Tensor, words: Tensor) -> Context:
         """Read one observation per sample.
