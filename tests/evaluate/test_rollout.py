@@ -103,6 +103,13 @@ def test_an_answer_does_not_depend_on_who_else_asks(batch):
     assert np.array_equal(batch.answer(looks()[::-1])[0], together[-1])
 
 
+def test_answers_may_be_begun_before_earlier_ones_are_finished(batch):
+    wanted = [batch.answer([look])[0] for look in looks()]
+    begun = [batch.begin([look]) for look in looks()]
+    for answers, actions in zip(begun[::-1], wanted[::-1], strict=True):
+        assert np.array_equal(answers()[0], actions)
+
+
 def test_an_answer_depends_on_seed_and_number(batch):
     look = looks()[0]
     answers = [batch.answer([other])[0] for other in (look, replace(look, seed=9), replace(look, number=1))]

@@ -61,7 +61,7 @@ class Pilot:
         self._config, self._policy = self._adapter.config, self._adapter.policy
         self._together = hasattr(self._policy, "noise_shape")
         self._normalization = Normalization.from_json(read_content(statistics)) if statistics.exists() else None
-        self._built: dict[str, tuple[Any, Any]] = {}
+        self._free: dict[str, list[tuple[Any, Any]]] = {}  # processors that no batch uses, by task
         if horizon is not None:
             self._set_horizon(horizon)
 
@@ -132,7 +132,8 @@ class Pilot:
         for place, question in enumerate(questions):
             places.setdefault(question.task.name, []).append(place)
         order = [place for some in places.values() for place in some]
-        parts = [self._processors(name)[0](self._batch([questions[p] for p in some])) for name, some in places.items()]
+        processors = {name: self._take_processors(name) for name in places}
+        parts = [processors[name][0](self._batch([questions[p] for p in some])) for name, some in places.items()]
         # Back in the order of the questions, so that a row's place does not depend on the other tasks.
         back = torch.from_numpy(np.argsort(order))
         batch = {
@@ -146,7 +147,8 @@ class Pilot:
         def finish() -> list[np.ndarray]:
             found, answers = chunks(), dict[int, np.ndarray]()
             for name, some in places.items():
-                actions = self._processors(name)[1](found[some]).numpy()
+                actions = processors[name][1](found[some]).numpy()
+                self._free[name].append(processors[name])
                 answers |= dict(zip(some, actions[:, : self.answer_steps], strict=True))
             return [answers[place] for place in range(len(questions))]
 
@@ -162,7 +164,8 @@ class Pilot:
         return send(rows, device)
 
     def _answer_alone(self, question: Question) -> np.ndarray:
-        pre, post = self._processors(question.task.name)
+        pre, post = processors = self._take_processors(question.task.name)
+        self._free[question.task.name].append(processors)
         if question.number == 0:
             self._policy.reset()
         torch.manual_seed(int(np.random.SeedSequence((question.seed, question.number)).generate_state(1)[0]))
@@ -177,10 +180,10 @@ class Pilot:
         rng = np.random.default_rng((question.seed, question.number))
         return rng.standard_normal(self._policy.noise_shape, dtype=np.float32)
 
-    def _processors(self, task: str) -> tuple[Any, Any]:
-        if task not in self._built:
-            self._built[task] = self._build_processors(task)
-        return self._built[task]
+    def _take_processors(self, task: str) -> tuple[Any, Any]:
+        """Processors for one batch at a time: they remember the states from which its relative actions count."""
+        free = self._free.setdefault(task, [])
+        return free.pop() if free else self._build_processors(task)
 
     def _build_processors(self, task: str) -> tuple[Any, Any]:
         """With the checkpoint's statistics for this task, or as they were saved."""
