@@ -6,21 +6,24 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from holdfast.commands.flags import parse
 from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError, unknown
-from holdfast.core.json_records import read_content
+from holdfast.core.json_records import read_content, to_json
 from holdfast.core.own_code import is_own
 from holdfast.studies import Study, load_study, shipped
 from holdfast.studies.evidence import gather_evidence
 from holdfast.studies.evidence_file import SUFFIX, write_evidence
-from holdfast.studies.jobs import StudyFolder
+from holdfast.studies.jobs import StudyFolder, train_flags
 from holdfast.studies.merge import merge_files
 from holdfast.studies.results import StudyResults, evidence_results, study_results
-from holdfast.studies.study import study_from_json
+from holdfast.studies.study import StudyRun, study_from_json
 from holdfast.studies.summary_table import summary_tables
+from holdfast.train.config import TrainConfig
 
 
 def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
@@ -87,10 +90,18 @@ def merge(names: Sequence[str], output: Path | None) -> None:
     """Join files of evidence."""
     if output is None:
         raise HoldfastError(f"`holdfast study merge` needs --output=WHOLE{SUFFIX}, the file to write.")
-    evidence, shared = merge_files(_files(names))
+    evidence, shared = merge_files(_files(names), _settings)
     file = write_evidence(evidence, output)
     again = f", {len(shared)} of them in several files" if shared else ""
     print(f"{file}: {_size(file)}, {len(evidence.runs)} of {len(evidence.study.runs())} runs{again}")
+
+
+def _settings(study: Study, run: StudyRun) -> dict[str, Any]:
+    """The settings with which a run of a study would begin on one GPU."""
+    config = parse(TrainConfig, "train", train_flags(study, StudyFolder(Path(study.name)), run), "")
+    whole = replace(config, optim=replace(config.optim, accumulate=config.optim.micro_batches))
+    settings: dict[str, Any] = to_json(whole)
+    return settings
 
 
 def _files(names: Sequence[str]) -> list[Path]:

@@ -12,16 +12,22 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import Trial
 from holdfast.runs.settings import differences
+from holdfast.studies.equal_runs import SettingsOf, equal_runs
 from holdfast.studies.evidence import TIMED, Evidence, RangeEvidence, RunEvidence, StageEvidence, cell_of, identity
 from holdfast.studies.evidence_file import read_evidence
 
 
-def merge_files(files: Sequence[Path]) -> tuple[Evidence, tuple[str, ...]]:
-    """The evidence of all files, and the names of the runs that several of them have."""
+def merge_files(files: Sequence[Path], settings: SettingsOf | None = None) -> tuple[Evidence, tuple[str, ...]]:
+    """The evidence of all files, and the names of the runs that several of them have.
+
+    With `settings`, files of other studies give the runs that the first one's study has, too.
+    """
     merged = read_evidence(files[0])
     shared: dict[str, None] = {}
     for file in files[1:]:
         other = read_evidence(file)
+        if settings and other.study.name != merged.study.name:
+            other = _equal_part(merged, other, file, settings)
         _check_same_study(merged, other, file)
         runs = dict(merged.runs)
         for name, run in other.runs.items():
@@ -33,6 +39,16 @@ def merge_files(files: Sequence[Path]) -> tuple[Evidence, tuple[str, ...]]:
                 raise HoldfastError(f"Run {name!r} in {file} contradicts {_earlier(files, file)}: {found}") from None
         merged = replace(merged, runs=runs)
     return merged, tuple(shared)
+
+
+def _equal_part(merged: Evidence, other: Evidence, file: Path, settings: SettingsOf) -> Evidence:
+    found = equal_runs(merged.study, other, settings)
+    if not found:
+        raise HoldfastError(
+            f"{file} is evidence of study {other.study.name!r}, which has no run of {merged.study.name!r}: settings, "
+            "demonstrations and trials of a run would have to be the same."
+        )
+    return replace(merged, runs=found)
 
 
 def _earlier(files: Sequence[Path], file: Path) -> str:
