@@ -11,10 +11,12 @@ from report.synthetic import judge_by_hand
 from studied import TASKS, edit_trials, edit_yaml, only, set_weights, write_folder, write_study
 
 from holdfast.cli import main
+from holdfast.commands.study_evidence import settings_of
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.report.gather import with_baselines
 from holdfast.report.summary import summary
+from holdfast.runs.settings import FREE
 from holdfast.runs.trials import Trials
 from holdfast.studies import load_study
 from holdfast.studies.evidence import thinned
@@ -208,6 +210,60 @@ def test_evidence_of_another_study_is_refused(file, whole, tmp_path, capsys):
     files = [pack(whole, tmp_path / f"a{SUFFIX}"), pack(folder, tmp_path / f"b{SUFFIX}")]
     line = refused(capsys, tmp_path / f"both{SUFFIX}", *files)
     assert f"{files[1]} is evidence of another study: train.steps is 800, not 400." in line
+
+
+def begun(file, folder, names=None):
+    """A study's folder whose runs have the settings with which they would begin."""
+    study = load_study(str(file))
+    write_folder(file, folder, names)
+    for run in study.runs():
+        if (folder / "runs" / run.name).exists():
+            settings = {name: value for name, value in settings_of(study, run).items() if name not in FREE}
+            edit_yaml(folder / f"runs/{run.name}/run.yaml", lambda content, own=settings: content.update(config=own))
+    return folder
+
+
+@pytest.fixture
+def two_studies(tmp_path):
+    """Files of two studies that have the methods sequential and er with its defaults in common."""
+    train = 'seeds = [1]\n[evaluate]\ntrials = 5\n[train]\nstream = "single_arm"\nmethod = "er"\n'
+    train += f"tasks = {json.dumps(TASKS)}\n"
+    files = []
+    for name, grid in (("ratio", "replay.ratio = [0.2, 1.0]"), ("frequency", "replay.frequency = [0.2, 0.5]")):
+        files.append(tmp_path / f"{name}.toml")
+        files[-1].write_text(f'name = "{name}"\n{train}[[grid]]\n{grid}\n[[grid]]\nmethod = "sequential"\n')
+    return files
+
+
+def test_runs_of_another_study_count_if_they_are_the_same(two_studies, tmp_path):
+    ratio, frequency = two_studies
+    own = pack(begun(ratio, tmp_path / "own", ["er-replay.ratio=1.0-1"]), tmp_path / f"own{SUFFIX}")
+    other = pack(begun(frequency, tmp_path / "other"), tmp_path / f"other{SUFFIX}")
+    assert merge(tmp_path / f"both{SUFFIX}", own, other) == 0
+    found, there = read_evidence(tmp_path / f"both{SUFFIX}").runs, read_evidence(other).runs
+    assert set(found) == {"er-replay.ratio=0.2-1", "er-replay.ratio=1.0-1", "sequential-1"}
+    assert found["er-replay.ratio=0.2-1"] == there["er-replay.frequency=0.2-1"]
+
+
+def test_a_study_named_first_takes_its_runs_from_the_files_of_others(two_studies, tmp_path, capsys):
+    ratio, frequency = two_studies
+    other = pack(begun(frequency, tmp_path / "other"), tmp_path / f"other{SUFFIX}")
+    assert merge(tmp_path / f"own{SUFFIX}", ratio, other) == 0
+    evidence = read_evidence(tmp_path / f"own{SUFFIX}")
+    assert (evidence.study.name, set(evidence.runs)) == ("ratio", {"er-replay.ratio=0.2-1", "sequential-1"})
+    assert "2 of 3 runs" in capsys.readouterr().out
+    assert "is not a file of evidence" in refused(capsys, tmp_path / f"none{SUFFIX}", ratio)
+    assert "Unknown study 'hlaf'" in refused(capsys, tmp_path / f"none{SUFFIX}", "hlaf", other)
+
+
+@pytest.mark.parametrize("change", [("trials = 5", "trials = 4"), ("seeds = [1]", "seeds = [2]")])
+def test_another_study_without_an_equal_run_is_refused(two_studies, tmp_path, capsys, change):
+    ratio, frequency = two_studies
+    own = pack(begun(ratio, tmp_path / "own"), tmp_path / f"own{SUFFIX}")
+    frequency.write_text(frequency.read_text().replace(*change))
+    other = pack(begun(frequency, tmp_path / "other"), tmp_path / f"other{SUFFIX}")
+    line = refused(capsys, tmp_path / f"both{SUFFIX}", own, other)
+    assert f"{other} is evidence of study 'frequency', which has no run of 'ratio'" in line
 
 
 def test_a_study_that_was_changed_is_not_packed_with_the_runs_of_before(file, half, tmp_path, monkeypatch, capsys):

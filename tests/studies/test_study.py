@@ -15,6 +15,7 @@ from holdfast.recipes import RECIPES
 from holdfast.replay.buffer import quota
 from holdfast.studies import Study, load_study, shipped
 from holdfast.studies.jobs import StudyFolder, make_jobs, train_flags
+from holdfast.studies.study import StudyRecord
 from holdfast.train.config import TrainConfig
 
 
@@ -104,7 +105,7 @@ def test_an_unknown_study_names_the_shipped_ones():
 
 
 def test_a_study_of_several_streams_records_the_tasks_of_all_once_for_every_seed():
-    study = load_study("paper-twin")
+    study = replace(load_study("paper-twin"), record=StudyRecord(episodes=100))
     jobs = {job.name: job for job in make_jobs(study, StudyFolder(Path("here")))}
     for seed in (1, 2, 3):
         words = jobs[f"record-seed-{seed}"].command

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from holdfast.studies.evidence_file import SUFFIX
 from holdfast.studies.jobs import StudyFolder, make_jobs
 from holdfast.studies.on_ray import FinishedJob
 from holdfast.studies.part import part_of
+from holdfast.studies.study import StudyRecord
 
 CLAIM = """
 [[claim]]
@@ -83,7 +85,7 @@ def test_the_plan_of_a_part_counts_its_runs_as_if_there_were_no_others(file, cap
 
 
 def test_only_what_the_runs_need_is_recorded():
-    study = load_study("paper-twin")
+    study = replace(load_study("paper-twin"), record=StudyRecord(episodes=100))
     part = part_of(study, ["stream=single_arm", "seed=2", "method=er,sequential"])
     jobs = {job.name: job for job in make_jobs(study, StudyFolder(Path("here")), part)}
     words = jobs["record-seed-2"].command

@@ -53,7 +53,8 @@ Carry out a study: many runs with different settings and seeds, recorded, traine
   status    show how far each run has come, and which jobs are running or have failed
   report    write the page about all runs that have trials
   pack      write all that a report needs into one small file of evidence: no weights, no pixels
-  merge     join files of evidence of one study, from machines that never met
+  merge     join files of evidence of one study, from machines that never met; named first, a study takes its runs
+            from the files of others
 
 STUDY is a TOML file, the folder of a study that was started, or one of: {names}.
 Stages that several runs have in common are trained once.

@@ -87,16 +87,17 @@ def pack(study: Study, folder: StudyFolder, output: Path | None) -> None:
 
 
 def merge(names: Sequence[str], output: Path | None) -> None:
-    """Join files of evidence."""
+    """Join files of evidence; a study before them takes the runs that it has in common with theirs."""
     if output is None:
         raise HoldfastError(f"`holdfast study merge` needs --output=WHOLE{SUFFIX}, the file to write.")
-    evidence, shared = merge_files(_files(names), _settings)
+    study = None if names[0].endswith(SUFFIX) or len(names) == 1 else load_study(names[0])
+    evidence, shared = merge_files(_files(names[1:] if study else names), settings_of, study)
     file = write_evidence(evidence, output)
     again = f", {len(shared)} of them in several files" if shared else ""
     print(f"{file}: {_size(file)}, {len(evidence.runs)} of {len(evidence.study.runs())} runs{again}")
 
 
-def _settings(study: Study, run: StudyRun) -> dict[str, Any]:
+def settings_of(study: Study, run: StudyRun) -> dict[str, Any]:
     """The settings with which a run of a study would begin on one GPU."""
     config = parse(TrainConfig, "train", train_flags(study, StudyFolder(Path(study.name)), run), "")
     whole = replace(config, optim=replace(config.optim, accumulate=config.optim.micro_batches))

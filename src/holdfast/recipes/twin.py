@@ -1,6 +1,6 @@
 """The benchmark's three streams in the twin, for one GPU: the settings that keep most of what is learned.
 
-The paper's own replay schedule in the twin is the study `paper-twin`.
+The paper's memory and replay frequency in the twin are the study `paper-twin`.
 """
 
 from __future__ import annotations

@@ -15,16 +15,20 @@ from holdfast.runs.settings import differences
 from holdfast.studies.equal_runs import SettingsOf, equal_runs
 from holdfast.studies.evidence import TIMED, Evidence, RangeEvidence, RunEvidence, StageEvidence, cell_of, identity
 from holdfast.studies.evidence_file import read_evidence
+from holdfast.studies.study import Study
 
 
-def merge_files(files: Sequence[Path], settings: SettingsOf | None = None) -> tuple[Evidence, tuple[str, ...]]:
+def merge_files(
+    files: Sequence[Path], settings: SettingsOf | None = None, study: Study | None = None
+) -> tuple[Evidence, tuple[str, ...]]:
     """The evidence of all files, and the names of the runs that several of them have.
 
-    With `settings`, files of other studies give the runs that the first one's study has, too.
+    It is evidence of `study`, or else of the first file's. With `settings`, files of other studies give the runs that
+    this one has, too.
     """
-    merged = read_evidence(files[0])
+    merged = Evidence(study, {}) if study else read_evidence(files[0])
     shared: dict[str, None] = {}
-    for file in files[1:]:
+    for file in files if study else files[1:]:
         other = read_evidence(file)
         if settings and other.study.name != merged.study.name:
             other = _equal_part(merged, other, file, settings)
