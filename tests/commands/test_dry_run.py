@@ -119,6 +119,14 @@ def test_later_stages_are_timed_with_what_the_method_adds(toy, monkeypatch, meth
     assert len([kept for kept in calls if kept is not None]) == estimates.STEPS
 
 
+def test_datasets_of_later_tasks_are_compared_with_the_first(toy, capsys):
+    header = toy / "sweep" / "meta" / "info.json"
+    header.write_text(json.dumps(json.loads(header.read_text()) | {"fps": 7}))
+    assert plan(toy, *TINY) == 2
+    told = capsys.readouterr().err
+    assert "sweep" in told and "differs from the run's first one in fps: 7 instead of" in told
+
+
 def test_plain_methods_are_timed_once(toy, monkeypatch, capsys):
     monkeypatch.setattr(estimates, "_seconds_of_later", lambda *of: 1 / 0)
     assert plan(toy, *TINY, "--batch_size=8", "--json") == 0

@@ -177,6 +177,15 @@ def test_a_gpu_that_no_machine_has_is_said_before_any_work(file, tmp_path, capsy
     assert not (tmp_path / "out").exists()
 
 
+def test_a_task_that_the_arena_lacks_is_said_before_any_work(file, tmp_path, capsys):
+    edited(file, "fake_arena:FakeArena", "twin")
+    assert main(["study", "run", str(file), f"--output={tmp_path}/out"]) == 2
+    err = capsys.readouterr().err
+    assert "Run sequential-1 of study points: Unknown task 'touch' of the arena 'twin'" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_run_on_the_cpu_takes_no_gpu_of_a_cluster(file, tmp_path, monkeypatch):
     machine = {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}
     ray = SimpleNamespace(remote=lambda **options: lambda job: job)

@@ -67,13 +67,14 @@ def main(argv: list[str]) -> int:
     _check(args, robot)
     args.deadline = args.deadline or (_FAST_DEADLINE if args.fast else _DEADLINE)
     from holdfast.commands.attempt_text import attempt_text
-    from holdfast.robots.async_client import AsyncClient
+    from holdfast.robots.async_client import PATIENCE, AsyncClient
 
     console = Console(highlight=False)
     run, stage = _stage(args)
     task = _task(args, robot, run)
     with ExitStack() as stack:
-        with working(f"waiting for {args.server}" if args.server else "loading the policy", console):
+        waiting = f"waiting for {args.server} (`holdfast serve`), at most {PATIENCE:.0f} s"
+        with working(waiting if args.server else "loading the policy", console):
             client = AsyncClient(_answerer(args, robot, stage), args.deadline)
             stack.callback(client.close)
             about = client.connect()

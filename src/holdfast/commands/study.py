@@ -42,7 +42,7 @@ from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
 from holdfast.studies.on_node import is_running
 from holdfast.studies.on_ray import Cluster, FinishedJob
 from holdfast.studies.part import part_of
-from holdfast.studies.plan import PlannedRun, check_devices, complete_jobs, make_plan, status
+from holdfast.studies.plan import PlannedRun, check_devices, check_tasks, complete_jobs, make_plan, status
 from holdfast.train.config import TrainConfig
 
 _HELP = """\
@@ -182,6 +182,7 @@ def _run(
 ) -> None:
     if args.trainings < 1:
         raise HoldfastError(f"--trainings must be at least 1, got {args.trainings}.")
+    check_tasks(study, plan)
     with console.status("Starting Ray"):
         cluster = Cluster(args.address, args.trainings)
     check_devices(plan, cluster.has_gpu)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast import arenas
 from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import to_json
 from holdfast.core.records import OPERATOR, Stage
@@ -75,6 +76,21 @@ def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:
                 f"Run {planned.run.name} asks for a GPU (device = {planned.config.device!r}), but Ray sees no machine "
                 "that has one. Take `device` out of the study's file, or join a cluster with --address."
             )
+
+
+def check_tasks(study: Study, plan: Sequence[PlannedRun]) -> None:
+    """Refuse runs with a task that the study's arena lacks, where demonstrations or trials are asked of it."""
+    if not (study.record or study.evaluate):
+        return
+    arena = arenas.load(study.arena)
+    for planned in plan:
+        for name in stream_of(planned.run, planned.config.data_root).names:
+            try:
+                arena.task(name)
+            except HoldfastError as error:
+                raise HoldfastError(
+                    f"Run {planned.run.name} of study {study.name}: {error} Choose other tasks, or another arena."
+                ) from None
 
 
 def _keys(config: TrainConfig, stages: Sequence[Stage], tasks: Sequence[Any]) -> list[str]:

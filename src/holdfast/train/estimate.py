@@ -32,7 +32,7 @@ from holdfast.train.distributed.parallel import ExtraLoss
 from holdfast.train.engine import settle_normalization, start_policy
 from holdfast.train.plan import stages_of
 from holdfast.train.setting import Setting
-from holdfast.train.stage_data import StageData, open_stage
+from holdfast.train.stage_data import StageData, check_schema, open_lesson, open_stage, schema
 from holdfast.train.stage_sampler import build_sampler
 from holdfast.train.state import TrainingState
 from holdfast.train.step import Combine, Stepper
@@ -70,12 +70,14 @@ class Prepared:
 
 
 def estimate(config: TrainConfig, stream: Stream, position: int = 0, say: Say = lambda doing: None) -> Estimate:
-    """Build the policy, check one task's ranges, and time a few steps. Leaves only cached statistics behind.
+    """Compare all datasets, build the policy, check one task's ranges, and time a few steps.
+
+    Leaves only cached statistics behind.
 
     Args:
         config: The run's settings.
         stream: Its tasks.
-        position: The task whose dataset is read: one is enough, since all batches cost the same.
+        position: The task that is timed: one is enough, since all batches cost the same.
         say: Called with what is being done.
     """
     stages = stages_of(config, stream)
@@ -119,6 +121,10 @@ def _prepare(config: TrainConfig, stream: Stream, run: RunFolder, position: int,
     stage = replace(stages_of(config, stream)[0], learns=(position,), steps=STEPS)
     say(f"reading {stream.tasks[position].dataset}")
     data = open_stage(run, stream, stage, config, embodiment, Buffer(config.replay.ratio))
+    for entry in stream.distinct:
+        if Path(entry.dataset).is_dir() and entry.task.name not in data.names:
+            say(f"reading {entry.dataset}")
+            check_schema(schema(data.new[0].source), [open_lesson(entry, config, embodiment, run)])
     say(f"building the policy {config.policy.path or config.policy.type}")
     adapter = start_policy(setting, data, None)
     blank = blank_cache(data.new[0].source, adapter.resize)  # images do not affect the time of a step
