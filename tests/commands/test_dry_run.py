@@ -124,7 +124,8 @@ def test_datasets_of_later_tasks_are_compared_with_the_first(toy, capsys):
     header.write_text(json.dumps(json.loads(header.read_text()) | {"fps": 7}))
     assert plan(toy, *TINY) == 2
     told = capsys.readouterr().err
-    assert "sweep" in told and "differs from the run's first one in fps: 7 instead of" in told
+    assert "sweep" in told
+    assert "differs from the run's first one in fps: 7 instead of" in told
 
 
 def test_plain_methods_are_timed_once(toy, monkeypatch, capsys):

@@ -64,7 +64,7 @@ def cells(line):
 
 
 def number(figure, sign="+"):
-    return "{:{sign}.1f} ({:{sign}.1f} to {:{sign}.1f})".format(
+    return "{:{sign}.1f} ({:{sign}.1f}\xa0to\xa0{:{sign}.1f})".format(
         *(figure[key] for key in ("value", "low", "high")), sign=sign
     )
 
@@ -115,7 +115,7 @@ def test_the_cost_names_command_evidence_and_time(docs):
     assert "- Command: `holdfast study run mini.toml`" in text
     assert f"[mini{SUFFIX}](evidence/mini{SUFFIX}) of 8 of 8 runs with seeds 1, 2; 100 trials." in text
     assert "`stream=single_arm steps=400`" in text
-    assert "- Time: 4 minutes of training in 2 of 8 runs, also where runs shared the machine." in text
+    assert "- Time: 4 minutes of training in 2 of 8 runs, summed also where runs shared the machine." in text
 
 
 def test_a_study_whose_file_has_changed_since_is_not_named_as_if_it_had_not(docs, tmp_path):
@@ -125,7 +125,9 @@ def test_a_study_whose_file_has_changed_since_is_not_named_as_if_it_had_not(docs
     assert main(["study", "pack", str(folder), f"--output={packed}"]) == 0
     text = block(tmp_path, "cost some")[0]
     assert "- Command: `holdfast study run methods`, whose settings have changed since" in text
-    assert "of 1 of 8 runs (`er-1`) with" in text
+    assert "of 1 of 8 runs with" in text
+    assert "- Not measured yet: `" in text
+    assert "`er`" not in text
     assert "- Time: not in the evidence." in text
 
 
@@ -135,7 +137,7 @@ def test_evidence_without_trials_is_not_measured(tmp_path):
     edit_trials(folder / "runs" / "er-1", lambda trial: None)
     assert main(["study", "pack", str(folder), f"--output={tmp_path / 'evidence' / f'mini{SUFFIX}'}"]) == 0
     assert block(tmp_path, "groups mini") == block(tmp_path, "figure mini matrices") == ("", {})
-    assert "of 1 of 8 runs (`er-1`) with seeds 1; 0 trials" in block(tmp_path, "cost mini")[0]
+    assert "of 1 of 8 runs with seeds 1; 0 trials" in block(tmp_path, "cost mini")[0]
 
 
 def test_the_cost_names_the_seeds_that_the_evidence_has(tmp_path):
@@ -143,7 +145,9 @@ def test_the_cost_names_the_seeds_that_the_evidence_has(tmp_path):
     runs = [run.name for run in load_study(str(file)).runs() if run.seed == 2]
     folder = write_folder(file, tmp_path / "runs", runs)
     assert main(["study", "pack", str(folder), f"--output={tmp_path / 'evidence' / f'mini{SUFFIX}'}"]) == 0
-    assert "of 4 of 8 runs with seeds 2; " in block(tmp_path, "cost mini")[0]
+    text = block(tmp_path, "cost mini")[0]
+    assert "of 4 of 8 runs with seeds 2; " in text
+    assert "Not measured yet" not in text
 
 
 def test_a_study_without_evidence_says_so_and_how_to_run_it(docs):

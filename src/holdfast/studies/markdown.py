@@ -11,6 +11,13 @@ from holdfast.studies.figures.plot import ShownGroup, ShownStream, StudyPlot
 from holdfast.train.config_flags import flag_text
 
 _WORK = {"train": "training", "evaluate": "trials"}
+# How to read a figure, by its section.
+_READING = {
+    "comparison": "Bars are means, lines their 95 % intervals, dots the seeds.",
+    "curves": "Bands are 95 % intervals; level lines are runs of other methods.",
+    "kept": "Means over seeds.",
+    "matrices": "Means over seeds; a dot is a task that was learned, but not tried after that stage.",
+}
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -48,13 +55,13 @@ def cost_list(evidence: Evidence, command: str, link: str) -> str:
     trials = sum(len(run.trials) for run in runs)
     planned = study.runs()
     there = {run.seed for run in planned if run.name in evidence.runs}
-    whole = len(runs) == sum(run.seed in there for run in planned)
-    named = "" if whole else f" ({', '.join(f'`{name}`' for name in evidence.runs)})"
     seeds = ", ".join(str(seed) for seed in study.seeds if seed in there)
     lines = [
         f"Command: {command}",
-        f"Evidence: {link} of {len(runs)} of {len(planned)} runs{named} with seeds {seeds}; {trials:,} trials.",
+        f"Evidence: {link} of {len(runs)} of {len(planned)} runs with seeds {seeds}; {trials:,} trials.",
     ]
+    if missing := _missing(evidence):
+        lines.append(f"Not measured yet: {', '.join(f'`{name}`' for name in missing)}")
     if study.record:
         size = study.record.size
         lines.append(
@@ -72,7 +79,8 @@ def figure_block(plot: StudyPlot, path: str) -> str:
     said = ", ".join(f"{row['group']} {_number(row['value'])}" for row in means) or ", ".join(groups)
     title = plain(plot.drawing.title)
     picture = f"![{title}{': ' * bool(said)}{plain(said)}]({path}.svg)".replace("\n", " ")
-    return f'<div class="plot" markdown>\n\n{picture}\n\n</div>\n\n*{title}. [Its data]({path}.csv).*'
+    words = " ".join(filter(None, [f"{title}.", _READING.get(plot.drawing.section)]))
+    return f'<div class="plot" markdown>\n\n{picture}\n\n</div>\n\n*{words} [Its data]({path}.csv).*'
 
 
 def figure_words(figure: Mapping[str, Any], metric: str) -> str:
@@ -83,7 +91,8 @@ def figure_words(figure: Mapping[str, Any], metric: str) -> str:
     value = _number(figure["value"], sign)
     if figure["low"] is None:
         return value
-    return f"{value} ({_number(figure['low'], sign)} to {_number(figure['high'], sign)})"
+    interval = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(_number(figure[end], sign) for end in ("low", "high"))
+    return f"{value} ({interval})"
 
 
 def plain(text: str) -> str:
@@ -109,6 +118,16 @@ def _task_words(group: ShownGroup, position: int) -> str:
     return " → ".join(shown) if group.continual else shown[1]
 
 
+def _missing(evidence: Evidence) -> list[str]:
+    """What the seeds of the evidence lack: groups of which no run is there, then single runs."""
+    runs = evidence.study.runs()
+    there = [run for run in runs if run.name in evidence.runs]
+    seeds, labels = {run.seed for run in there}, {run.label for run in there}
+    lacking = [run for run in runs if run.seed in seeds and run.name not in evidence.runs]
+    groups = dict.fromkeys(run.label for run in lacking if run.label not in labels)
+    return [*groups, *(run.name for run in lacking if run.label in labels)]
+
+
 def _time_words(evidence: Evidence) -> str:
     """Minutes of every kind of job, and how many runs they are of."""
     parts = []
@@ -118,7 +137,7 @@ def _time_words(evidence: Evidence) -> str:
             parts.append(
                 f"{sum(found) / 60:,.0f} minutes of {_WORK[kind]} in {len(found)} of {len(evidence.runs)} runs"
             )
-    return f"{', '.join(parts)}, also where runs shared the machine" if parts else "not in the evidence"
+    return f"{', '.join(parts)}, summed also where runs shared the machine" if parts else "not in the evidence"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

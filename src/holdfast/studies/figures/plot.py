@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from holdfast.core.files import write_text
+from holdfast.methods import METHODS
 from holdfast.report.drawing import Drawing, panel, slug, wrapped
 from holdfast.report.gather import RunResults
 from holdfast.studies.figures.labels import STREAM, label, labels
@@ -59,7 +60,7 @@ def figure_columns(figure: dict[str, Any]) -> Row:
 class ShownGroup:
     """A group of runs with its numbers in the summary. `short` is its label without the stream.
 
-    Groups of the same method have the same `hue`.
+    Groups of the same method have the same `hue`, in most studies the one that the method has in others.
     """
 
     position: int
@@ -129,7 +130,8 @@ def shown_streams(results: StudyResults, numbers: dict[str, Any]) -> list[ShownS
     """The results of a study and their summary, as figures and the page show them."""
     by_label = {group.label: group for group in results.groups}
     full = labels(numbers["groups"])
-    methods = list(dict.fromkeys(group["method"] for group in numbers["groups"]))
+    found = dict.fromkeys(group["method"] for group in numbers["groups"])
+    methods = [*(name for name in METHODS if name in found), *(name for name in found if name not in METHODS)]
     several = len(numbers["streams"]) > 1
     streams = []
     for n, stream in enumerate(numbers["streams"]):
