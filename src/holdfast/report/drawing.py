@@ -37,6 +37,7 @@ METRICS = {
     "bwt": ("BWT", "backward transfer"),
     "fwt": ("FWT", "forward transfer"),
 }
+COLOUR_COUNT = sum(name.startswith("run-") for name in COLOURS)
 _MARKERS, _DASHES = "osD^v", ("-", "--", "-.", ":", (0, (3, 1, 1, 1)))
 STYLE: Any = {
     "font.family": "sans-serif",
@@ -118,7 +119,7 @@ def panel(width: float = 3.5, height: float = 2.2) -> tuple[Canvas, Axes]:
 
 def look_of(position: int) -> dict[str, Any]:
     """Colour, dash and marker of a run: three ways to tell runs apart. No two of the first 25 are equal."""
-    k, form = position % 5, (position + position // 5) % 5
+    k, form = position % COLOUR_COUNT, (position + position // COLOUR_COUNT) % 5
     return {"color": COLOURS[f"run-{k + 1}"], "linestyle": _DASHES[form], "marker": _MARKERS[form]}
 
 

@@ -17,7 +17,7 @@ from holdfast.core.checked_folder import check_no_link
 from holdfast.core.errors import HoldfastError
 from holdfast.core.files import write_text
 from holdfast.core.json_records import finite
-from holdfast.report.drawing import COLOURS
+from holdfast.report.drawing import COLOUR_COUNT
 from holdfast.report.figures import draw
 from holdfast.report.gather import RunResults, gather
 from holdfast.report.summary import summary
@@ -116,7 +116,7 @@ def templates(*folders: Path) -> Environment:
     }
     script = (_HERE / "page.js").read_text()
     environment.globals |= {
-        "colours": len([name for name in COLOURS if name.startswith("run-")]),
+        "colours": COLOUR_COUNT,
         "style": (_HERE / "style.css").read_text(),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report.drawing import COLOURS, finish, legend, look_of, panel, wrapped
+from holdfast.report.drawing import COLOUR_COUNT, COLOURS, finish, legend, look_of, panel, wrapped
 from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot
 
 MOST = 4  # groups whose lines lie one below the other without touching those of the next task
@@ -41,7 +42,9 @@ def _figure(stream: ShownStream, shown: Sequence[tuple[ShownGroup, list[Row]]]) 
     canvas, axes = panel(width=4.6, height=0.8 + len(tasks) * (0.12 + 0.12 * len(shown)))
     for n, (group, rows) in enumerate(shown):
         shift = 0.7 * ((n + 0.5) / len(shown) - 0.5)
-        _lines(axes, group, [(places[row["task"]] + shift, row) for row in rows])
+        earlier = sum(other.hue == group.hue for other, _ in shown[:n])
+        look = look_of(group.hue + COLOUR_COUNT * earlier)  # groups of one method: the same colour, another marker
+        _lines(axes, group, look, [(places[row["task"]] + shift, row) for row in rows])
     axes.scatter([], [], s=22, facecolor="none", edgecolor=COLOURS["muted"], label="right after its stage")
     axes.set_yticks(range(len(tasks)), [wrapped(task["title"], 20, lines=1) for task in tasks])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
@@ -55,9 +58,9 @@ def _figure(stream: ShownStream, shown: Sequence[tuple[ShownGroup, list[Row]]]) 
     return StudyPlot(drawing, [row for _, rows in shown for row in rows])
 
 
-def _lines(axes: Axes, group: ShownGroup, rows: Sequence[tuple[float, Row]]) -> None:
-    colour, name = look_of(group.hue)["color"], wrapped(group.short, 50, lines=1)
+def _lines(axes: Axes, group: ShownGroup, look: dict[str, Any], rows: Sequence[tuple[float, Row]]) -> None:
+    colour, marker, name = look["color"], look["marker"], wrapped(group.short, 50, lines=1)
     heights, own, final = zip(*((y, row["after_its_stage"], row["at_the_end"]) for y, row in rows), strict=True)
     axes.hlines(heights, own, final, color=colour, alpha=0.45, linewidth=2)
-    axes.scatter(own, heights, s=22, facecolor="white", edgecolor=colour, linewidth=1.1, zorder=3)
-    axes.scatter(final, heights, s=26, color=colour, linewidth=0, zorder=4, label=f"{name}, at the end")
+    axes.scatter(own, heights, s=22, marker=marker, facecolor="white", edgecolor=colour, linewidth=1.1, zorder=3)
+    axes.scatter(final, heights, s=26, marker=marker, color=colour, linewidth=0, zorder=4, label=f"{name}, at the end")

@@ -46,6 +46,9 @@ def _figure(stream: ShownStream, group: ShownGroup, rows: list[Row], limits: tup
         for row in forward:
             if row["low"] is not None:
                 axes.plot([row["stage"]] * 2, [row["low"], row["high"]], color=_FORWARD["color"], linewidth=1)
+        for stage in range(2, len(group.numbers["matrix"]) + 1):
+            if stage not in x:  # not measured, or learned before
+                axes.text(stage, 0, "–", ha="center", va="bottom", color=_FORWARD["color"])
     if backward:
         line_with_band(axes, [(row["stage"], row) for row in backward], "BWT after it", _BACKWARD)
     axes.axhline(0, color=COLOURS["muted"], linewidth=0.8)
