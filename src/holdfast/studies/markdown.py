@@ -11,6 +11,7 @@ from holdfast.studies.figures.plot import ShownGroup, ShownStream, StudyPlot
 from holdfast.train.config_flags import flag_text
 
 _WORK = {"train": "training", "evaluate": "trials"}
+_SHRINKS = 480  # figures up to this width are made to fit a phone; wider ones scroll there
 # How to read a figure, by its section.
 _READING = {
     "comparison": "Bars are means, lines their 95 % intervals, dots the seeds.",
@@ -80,7 +81,9 @@ def figure_block(plot: StudyPlot, path: str) -> str:
     title = plain(plot.drawing.title)
     picture = f"![{title}{': ' * bool(said)}{plain(said)}]({path}.svg)".replace("\n", " ")
     words = " ".join(filter(None, [f"{title}.", _READING.get(plot.drawing.section)]))
-    return f'<div class="plot" markdown>\n\n{picture}\n\n</div>\n\n*{words} [Its data]({path}.csv).*'
+    if plot.drawing.width > _SHRINKS:
+        picture = f'<div class="plot" markdown>\n\n{picture}\n\n</div>'
+    return f"{picture}\n\n*{words} [Its data]({path}.csv).*"
 
 
 def figure_words(figure: Mapping[str, Any], metric: str) -> str:
