@@ -47,6 +47,11 @@ Which method needs what (docs/methods.md):
                               {_methods(lambda kind: kind.keep is not Method.keep)}: copies of the trained weights
   nano or pi05_fast           {_methods(lambda kind: kind.needs != "nothing")}; all others work with any policy
 
+Which is best, by the means of a small study (docs/study.md; three seeds, so nothing is certain):
+  no old episodes             none scored more than sequential: keep some
+  one of each old task        er; derpp, merge and --replay.mix=row the same, agem less
+  ten of each                 er, 20 points above one of each
+
 A stream file lists your tasks in order:
   name = "kitchen"
   embodiment = "piper_x_pair"
