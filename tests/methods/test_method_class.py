@@ -76,6 +76,41 @@ def test_a_method_cannot_be_arranged_in_a_way_that_no_reader_knows():
             arrangement = "sideways"
 
 
+def test_a_method_cannot_mix_in_a_way_that_is_not_there():
+    with pytest.raises(TypeError, match=r"Mine\.mix must be one of .*'row'.*, got 'rows'"):
+
+        class Mine(Method):
+            replays = True
+            mix = "rows"
+
+
+def test_a_misspelled_hook_is_found_and_functions_of_its_own_are_not():
+    with pytest.raises(TypeError, match=r"Mine\.extra_los is no hook .* Did you mean extra_loss\?"):
+
+        class Mine(Method):
+            def extra_los(self, batch, loss, policy, kept):
+                return None
+
+    class Helped(Method):
+        def distance(self, weights):
+            return 0.0
+
+        def _keeps(self):
+            return True
+
+
+def test_a_hook_that_cannot_take_its_arguments_is_found():
+    with pytest.raises(TypeError, match=r"Mine\.extra_loss must take \(self, batch, loss, policy, kept\)"):
+
+        class Mine(Method):
+            def extra_loss(self, batch, loss, policy):
+                return None
+
+    class Fewer(Method):
+        def extra_loss(self, batch, loss, *others):
+            return None
+
+
 def test_options_of_a_class_that_is_no_dataclass_are_explained(monkeypatch):
     class Mine(Method):
         strength: float = 1.0

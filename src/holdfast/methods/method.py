@@ -11,6 +11,7 @@ from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from holdfast.core.records import Stage, Stream, Task
+from holdfast.methods.overrides import check_overrides
 from holdfast.replay.config import ReplayConfig
 from holdfast.replay.schedule import Mix, replayed_rows, stage_steps
 
@@ -63,6 +64,7 @@ class Method:
         for name in ("arrangement", "replays", "mix", "needs"):
             if "ClassVar" not in str(get_annotations(cls).get(name, "ClassVar")):
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
+        check_overrides(cls, Method)
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
         if cls.arrangement not in get_args(Arrangement):
@@ -71,6 +73,8 @@ class Method:
             )
         if cls.needs not in get_args(Needs):
             raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
+        if cls.mix not in (None, *get_args(Mix)):
+            raise TypeError(f"{cls.__name__}.mix must be one of {get_args(Mix)}, got {cls.mix!r}.")
         if cls.replays and cls.arrangement != "stream":
             raise TypeError(f"{cls.__name__}.replays needs arrangement 'stream': no stage of it comes after another.")
         if cls.combine is not Method.combine:
