@@ -54,6 +54,28 @@ class Forgetful(Point):
         self.at = at
 
 
+class Tired(Point):
+    """Starts elsewhere after an episode that took all its time."""
+
+    tired = False
+
+    def reset(self, seed, level):
+        super().reset(seed, level)
+        self.at += 0.1 * self.tired
+
+    def step(self, action):
+        super().step(action)
+        self.tired = self.tired or self.over
+
+
+class Proud(Tired):
+    """Starts elsewhere after a success."""
+
+    def step(self, action):
+        super().step(action)
+        self.tired = self.reached().final
+
+
 class Shared(Point):
     """Gives its own array away."""
 
@@ -100,6 +122,8 @@ class SmallImages(Point):
     ("kind", "test"),
     [
         (Forgetful, "test_a_seed_is_a_layout"),
+        (Tired, "test_it_is_over_when_its_time_is_up_and_speaks_the_words_of_the_rubric"),
+        (Proud, "test_its_expert_reaches_full_score"),
         (Shared, "test_what_an_observation_holds_is_its_own"),
         (Endless, "test_it_is_over_when_its_time_is_up_and_speaks_the_words_of_the_rubric"),
         (Seedless, "test_a_seed_is_a_layout"),

@@ -145,8 +145,8 @@ class ArenaContract:
                 episode.step(action)
 
     def test_it_is_over_when_its_time_is_up_and_speaks_the_words_of_the_rubric(self) -> None:
-        """What it reports as reached can be scored at every step."""
-        episode = self.episode
+        """What it reports as reached can be scored at every step, and the next episode is as any other."""
+        first, episode = self.played(self.episode), self.episode
         task, action = episode.task, self.actions(episode)[-1]
         while not episode.environment.over:
             assert episode.steps < self.arena.max_steps(self.task), "it goes on beyond its time"
@@ -155,6 +155,7 @@ class ArenaContract:
             assert set(episode.reached.penalties) <= {penalty.name for penalty in task.penalties}
             assert 0 <= episode.score <= 100
         assert episode.trial().seconds == episode.steps / self.arena.rate
+        assert same(first, self.played(self.episode)), "an episode after one whose time was up is another"
 
     def test_its_picture_can_be_filmed(self) -> None:
         """Codecs need even sizes."""
@@ -173,15 +174,17 @@ class ArenaContract:
             episode.step(action)
 
     def test_its_expert_reaches_full_score(self) -> None:
-        """Otherwise there would be nothing to record."""
+        """Otherwise there would be nothing to record; and the next episode is as any other."""
         if "expert" not in self.arena.policies:
             return
+        first = self.played(self.episode)
         for seed in (None, 7):
             episode = self.episode
             expert = episode.policy("expert", seed)
             while not episode.over and (action := expert.act()) is not None:
                 episode.step(action)
             assert episode.done, f"the expert ends with {episode.score:.0f} of 100"
+            assert same(first, self.played(self.episode)), "an episode after a success is another"
 
     def played(self, episode: ScoredEpisode, looks: int = 1) -> list[Observation]:
         """The observations of an episode that has just begun."""
