@@ -118,6 +118,14 @@ def test_the_cost_names_command_evidence_and_time(docs):
     assert "- Time: 4 minutes of training in 2 of 8 runs, summed also where runs shared the machine." in text
 
 
+def test_memory_is_shown_with_the_minutes_of_training(docs, report):
+    _, _, head, _, *lines = block(docs, "memory mini")[0].splitlines()
+    assert cells(head) == ["runs", "kept episodes", "minutes of training a run"], "the size of no weights is known"
+    for line, group in zip(lines, report["groups"], strict=True):
+        episodes = "" if group["kept_episodes"] is None else str(group["kept_episodes"])
+        assert cells(line) == [group["label"], episodes, "1.5 to 2.5" if group["label"] == "er" else ""]
+
+
 def test_a_study_whose_file_has_changed_since_is_not_named_as_if_it_had_not(docs, tmp_path):
     file = write_study(tmp_path)
     file.write_text(file.read_text().replace('name = "mini"', 'name = "methods"'))

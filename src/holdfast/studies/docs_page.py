@@ -5,6 +5,7 @@ People write the prose. What stands between markers is written anew every time:
     <!-- begin claims NAME -->        claims and verdicts; `claims NAME 1,3` takes some of them
     <!-- begin groups NAME -->        AS, BWT and FWT of all groups of runs
     <!-- begin tasks NAME -->         scores of every task right after its stage and at the end
+    <!-- begin memory NAME -->        what all groups of runs keep, and the minutes that training took
     <!-- begin figure NAME FILE -->   a figure of the report
     <!-- begin cost NAME -->          command, evidence, seeds, trials, time
     ...
@@ -164,6 +165,14 @@ def _tasks(page: _PageStudy, words: Sequence[str], files: dict[str, str]) -> str
     return f"{caption}\n\n{_by_stream(page, markdown.tasks_table)}" if page.streams else ""
 
 
+def _memory(page: _PageStudy, words: Sequence[str], files: dict[str, str]) -> str:
+    found = page.evidence
+    if found is None:
+        return ""
+    caption = "After the last stage: episodes of all tasks, and weights, those of the policy and what the method keeps:"
+    return f"{caption}\n\n{_by_stream(page, lambda stream: markdown.memory_table(stream, found))}"
+
+
 def _by_stream(page: _PageStudy, table: Callable[[ShownStream], str]) -> str:
     several = len(page.streams) > 1
     tables = [(f"**{markdown.plain(one.name)}**\n\n" if several else "") + table(one) for one in page.streams]
@@ -208,5 +217,12 @@ def _settings(study: Study) -> Any:
 
 
 type Marker = Callable[[_PageStudy, Sequence[str], dict[str, str]], str]
-_BLOCKS: dict[str, Marker] = {"claims": _claims, "groups": _groups, "tasks": _tasks, "figure": _figure, "cost": _cost}
+_BLOCKS: dict[str, Marker] = {
+    "claims": _claims,
+    "groups": _groups,
+    "tasks": _tasks,
+    "memory": _memory,
+    "figure": _figure,
+    "cost": _cost,
+}
 _INLINES: dict[str, Marker] = {"value": _value, "verdict": _verdict}

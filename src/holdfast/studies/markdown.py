@@ -50,6 +50,24 @@ def tasks_table(stream: ShownStream) -> str:
     return _table(("task", *(plain(group.short) for group in stream.groups)), rows)
 
 
+def memory_table(stream: ShownStream, evidence: Evidence) -> str:
+    """What each group of a stream keeps after its last stage, and the minutes that training a run of it took."""
+    rows = []
+    for group in stream.groups:
+        episodes, size = group.numbers["kept_episodes"], group.numbers["weights_bytes"]
+        runs = [run for run in evidence.study.runs() if run.label == group.group.label and run.name in evidence.runs]
+        took = [seconds["train"] / 60 for run in runs if "train" in (seconds := evidence.runs[run.name].seconds)]
+        rows.append(
+            (
+                plain(group.short),
+                "" if episodes is None else str(episodes),
+                f"{size / 1e6:.1f}" if size else "",
+                _range(took),
+            )
+        )
+    return _table(("runs", "kept episodes", "MB of weights", "minutes of training a run"), rows)
+
+
 def cost_list(evidence: Evidence, command: str, link: str) -> str:
     """What it took: command, runs, trials, demonstrations, flags and time, as far as the evidence holds them."""
     study, runs = evidence.study, evidence.runs.values()
@@ -119,6 +137,13 @@ def _task_words(group: ShownGroup, position: int) -> str:
     after, final = task["after_own"]["value"], task["final"]["value"]
     shown = ["–" if value is None else _number(value) for value in (after, final)]
     return " → ".join(shown) if group.continual else shown[1]
+
+
+def _range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, high = f"{min(values):.1f}", f"{max(values):.1f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _missing(evidence: Evidence) -> list[str]:
