@@ -137,7 +137,7 @@ def evaluate(tasks: list[str], trials: int, scratch: Path) -> None:
 
     watch_twin(shares)
     shares.watch(Pilot, "__init__", "loading policies")
-    shares.watch(Pilot, "answer", "policy")
+    shares.watch(Pilot, "begin", "policy")
     shares.watch(ScoredEpisode, "_reached", "scoring")
     run = read_run(make_run(scratch / "run", tuple(tasks), chunk=8, size=CPU_SIZED["image_size"], options=CPU_SIZED))
     choice = Choice(trials=trials, stages=(len(tasks),))
