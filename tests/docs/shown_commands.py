@@ -32,7 +32,7 @@ SMALL = {
 }
 # Commands that are parsed and no more, by page or by how they begin, and why.
 PARSED = {
-    r"docs/results.md": "a record of what was run once, for hours",
+    r"docs/results/": "a record of what was run once, for hours",
     r"torchrun|srun": "needs several ranks; tests/train/test_parallel.py starts them",
     r"holdfast serve": "serves until it is stopped; tests/serve does that",
     r"holdfast score (?!.*--(agreement|export|import))": "serves until it is stopped; tests/console does that",

@@ -16,7 +16,8 @@ from holdfast.evaluate import rollout
 README = REPOSITORY / "README.md"
 # The code of tutorials is run by tests of their own, except where a page of README's world does.
 TUTORIALS = [REPOSITORY / "docs" / "tutorials" / "add_a_method.md"]
-PAGES = [*sorted((REPOSITORY / "docs").glob("*.md")), *TUTORIALS]
+FOLDERS = [REPOSITORY / "docs", REPOSITORY / "docs" / "results"]
+PAGES = [*(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))), *TUTORIALS]
 SHOWING = [page for page in PAGES if shown_commands(page)]
 
 
