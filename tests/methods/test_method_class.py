@@ -99,6 +99,36 @@ def test_a_misspelled_hook_is_found_and_functions_of_its_own_are_not():
             return True
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"keps": lambda self: None}, r"Mine\.keps is no hook .* Did you mean keep\?"),
+        ({"replay": True}, r"Mine\.replay is no setting of a method .* Did you mean replays\?"),
+        ({"need": "elements"}, r"Mine\.need is no setting .* Did you mean needs\?"),
+        ({"begin": 3, "__annotations__": {"begin": int}}, r"Mine\.begin must be a function, because begin is a hook"),
+        ({"__annotations__": {"keep": float}}, r"Mine\.keep must be a function"),
+        ({"replays": "yes"}, r"Mine\.replays must be True or False, got 'yes'"),
+        ({"replayed_rows": lambda self, *given: 1}, r"Mine has replayed_rows\(\) and therefore needs `replays = True`"),
+        (
+            {"needs": "elements", "combine": lambda self, new, replayed: new},
+            r"Mine has combine\(\) and therefore needs `replays = True`",
+        ),
+    ],
+)
+def test_what_would_have_no_effect_is_found(content, message):
+    with pytest.raises(TypeError, match=message):
+        type("Mine", (Method,), content)
+
+
+def test_an_option_may_be_named_nearly_as_a_setting():
+    @dataclass(frozen=True)
+    class Mine(Method):
+        need: float = 1.0
+        steps = 7
+
+    assert Mine(need=2.0).need == 2.0
+
+
 def test_a_hook_that_cannot_take_its_arguments_is_found():
     with pytest.raises(TypeError, match=r"Mine\.extra_loss must take \(self, batch, loss, policy, kept\)"):
 
@@ -109,6 +139,31 @@ def test_a_hook_that_cannot_take_its_arguments_is_found():
     class Fewer(Method):
         def extra_loss(self, batch, loss, *others):
             return None
+
+
+def test_an_option_without_a_default_is_named(monkeypatch):
+    @dataclass(frozen=True)
+    class Mine(Method):
+        strength: float
+
+    monkeypatch.setitem(METHODS, "mine", Mine)
+    for options in ({}, {"strength": "2"}):
+        with pytest.raises(HoldfastError, match=r"--method=mine: option strength needs a default"):
+            build_method("mine", options)
+
+
+def test_what_the_check_of_options_raises_is_one_line(monkeypatch):
+    @dataclass(frozen=True)
+    class Mine(Method):
+        strength: float = 1.0
+
+        def __post_init__(self):
+            raise ValueError("too\nstrong")
+
+    monkeypatch.setitem(METHODS, "mine", Mine)
+    for options in ({}, {"strength": "2"}):
+        with pytest.raises(HoldfastError, match=r"^--method=mine: too strong$"):
+            build_method("mine", options)
 
 
 def test_options_of_a_class_that_is_no_dataclass_are_explained(monkeypatch):

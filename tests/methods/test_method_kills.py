@@ -1,4 +1,4 @@
-"""Every method ends with the same bits, weights and what it keeps, however often it was killed."""
+"""Every method and selection ends with the same bits, weights and what it keeps, however often it was killed."""
 
 import pytest
 from method_runs import STAGES, killed, train
@@ -8,6 +8,7 @@ from holdfast.core import checked_folder
 KEPT = ("policy/model.safetensors", "method.safetensors")
 REPLAY = ("policy/model.safetensors", "buffer.json")
 HALF = ("--replay.frequency=0.5",)
+STEP = ("holdfast.train.step", "Stepper.__call__")
 # Flags, files of a checkpoint that must be the same, and where each attempt is killed: in the steps of the second stage
 # (the first has six), after its end, and when what is kept has shrunk already.
 METHODS = {
@@ -23,16 +24,30 @@ METHODS = {
     "adapters": (
         ("--method.rank=2",),
         ("policy/model.safetensors", "policy/config.json", "policy/policy_preprocessor.json"),
-        [("holdfast.methods.adapters", "Adapters.begin", 2), ("holdfast.train.step", "Stepper.__call__", 5)],
+        [("holdfast.methods.adapters", "Adapters.begin", 2), (*STEP, 5)],
     ),
-    "joint-cumulative": ((), REPLAY, [("holdfast.train.step", "Stepper.__call__", 11)]),
+    "joint-cumulative": ((), REPLAY, [(*STEP, 11)]),
+    "er": (("--replay.mix=row", *HALF), REPLAY, [(*STEP, 11)]),
+}
+# Killed while the second stage decides what is kept.
+SELECTIONS = {
+    "hard": ("holdfast.train.loss_probe", "LossProbe.episode_scores"),
+    "coverage": ("holdfast.train.keep", "thumbnails"),
 }
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_killed_it_ends_with_the_same_weights(toy, name):
     flags, files, kills = METHODS[name]
-    flags = (f"--method={name}", *flags)
+    ends_alike(toy, (f"--method={name}", *flags), files, kills)
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_killed_it_keeps_the_same_episodes(toy, name):
+    ends_alike(toy, (f"--replay.selection={name}", "--replay.ratio=1"), REPLAY, [(*SELECTIONS[name], 2)])
+
+
+def ends_alike(toy, flags, files, kills):
     for kill in kills:
         killed(toy, "killed", *flags, kill=kill)
     train(toy, "killed", *flags)

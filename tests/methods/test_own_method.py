@@ -115,6 +115,18 @@ def test_it_trains_and_resumes_and_a_changed_file_is_noticed(toy, mine, capsys):
     assert read_run(run).stages[1].checkpoint.buffer.tasks
 
 
+def test_a_run_goes_on_with_the_file_as_it_was_when_it_started(toy, mine, capsys):
+    whole = train(toy, "whole", mine)
+    edits = FILE + "    def finish(self, policy, score, kept):\n        open('my_methods.py', 'w').write('x = (')\n"
+    edits = edits.replace("class Other:\n    pass\n", "")
+    (toy / "my_methods.py").write_text(edits)
+    run = train(toy, "run", mine)
+    assert (toy / "my_methods.py").read_text() == "x = ("
+    assert same(weights(run), weights(whole))
+    train(toy, "later", mine, code=2)
+    assert "my_methods.py cannot be run: SyntaxError" in capsys.readouterr().err
+
+
 def test_everything_but_training_does_without_the_file_and_never_runs_it(toy, mine, monkeypatch, capsys):
     run = train(toy, "run", mine, "--steps=2")
     shutil.move(toy / "my_methods.py", toy / "elsewhere.py")

@@ -27,6 +27,9 @@ def easy(candidates):
 def half(candidates):
     return [0]
 
+def unfinished(candidates):
+    return [0, 1][5]
+
 easiest = Selection(easy, needs_scores=True)
 
 class Thing:
@@ -78,13 +81,18 @@ def test_it_is_found_by_its_name(choosing):
 
 @pytest.mark.parametrize("name", ["Thing", "np", "nothing"])
 def test_what_is_no_selection_is_refused(choosing, name):
-    with pytest.raises(HoldfastError, match=rf"{name} is no selection in that file. It has last_first, easy, half, T"):
+    with pytest.raises(
+        HoldfastError, match=rf"{name} is no selection in that file. It has last_first, easy, half, unfinished, T"
+    ):
         holdfast.ReplayConfig(selection=f"choosing.py:{name}")
 
 
 def test_every_episode_is_ranked_once(choosing):
     with pytest.raises(HoldfastError, match="must rank every episode"):
         Buffer(0.5).after_stage(candidates("reach", [3, 3]), "", "choosing.py:half")
+    failed = r"choosing\.py:unfinished, ranking 'reach', failed in line 15 of choosing\.py: IndexError: l"
+    with pytest.raises(HoldfastError, match=failed):
+        Buffer(0.5).after_stage(candidates("reach", [3, 3]), "", "choosing.py:unfinished")
     with pytest.raises(HoldfastError, match=r"Unknown --replay.selection 'hardd'.*give file\.py:function"):
         holdfast.ReplayConfig(selection="hardd")
     with pytest.raises(HoldfastError, match="could not be found again"):

@@ -205,7 +205,13 @@ def test_a_stored_claim_is_checked_too():
 
 def test_an_unclear_pick_names_the_flags():
     with pytest.raises(HoldfastError, match=r"claim 1: 'better' \(steps = 3\) picks no group of runs. There are: er, "):
-        study("er", "joint", claims=[StudyClaim("a", "bwt", {"steps": 3})])
+        study("er", "joint", claims=[StudyClaim("a", "bwt", {"steps": 3})]).check_picks()
+
+
+def test_a_mistyped_flag_is_told_before_the_claim_that_names_it(file, capsys):
+    file.write_text(STUDY.replace("replay.frequency = [0.2", "replay.freqency = [0.2"))
+    assert main(["study", "plan", str(file)]) == 2
+    assert "Unknown flag '--replay.freqency'. Did you mean '--replay.frequency'?" in capsys.readouterr().err
 
 
 def test_the_terminal_shows_groups_and_verdicts_as_they_are():
@@ -231,13 +237,23 @@ def test_a_study_has_a_bounded_number_of_claims():
 def test_sources_are_shown_as_they_are():
     made = replace(results(study("er"), keeps), others={"[/b]x": 3})
     assert "3 of [/b]x" in " ".join(shown(summary(made)).split())
+    made = replace(made, others={"\x1b[31mx": 3}, source="\x1b]0;x\x07")
+    assert not {"\x1b", "\x07"} & set(shown(summary(made)))
 
 
 def test_a_narrow_terminal_cuts_no_number():
     found = summary(results(study("sequential", "er", claims=[FORGETS_LESS]), keeps))
     text = shown(found, width=80)
     assert "…" not in text
-    assert "FWT" not in text  # no task was learned alone, so there is none
+    assert "FWT  " not in text  # no task was learned alone, so there is no column
+
+
+def test_the_terminal_calls_groups_as_the_page_does_and_says_what_the_words_mean():
+    found = summary(results(study("er", **{"replay.frequency": [0.05, 0.5]}), keeps))
+    text = " ".join(shown(found).split())
+    assert " f_r 0.05 " in text
+    assert "f_r: replay frequency" in text
+    assert "BWT: change of earlier tasks" in text
 
 
 def shown(found, width=110):

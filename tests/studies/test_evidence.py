@@ -486,6 +486,38 @@ def test_evidence_keeps_the_trials_of_all_sources(whole, half, tmp_path):
     assert Counter(trial.source for trial in found) == {"twin": 15, "operator": 2, "other": 1}
 
 
+def test_runs_that_should_differ_in_their_seed_but_learn_other_tasks_are_refused(whole, tmp_path, capsys):
+    """As with a stream's file that was edited between two machines: its name is in the settings, not its tasks."""
+    halves = [pack(only(whole, tmp_path / n, [f"er-{n}"]), tmp_path / f"{n}{SUFFIX}") for n in "12"]
+
+    def swap(content):
+        run = content["runs"]["er-2"]
+        run["tasks"].reverse()
+        run.update(trials=[], heldout=None, range_checks=[])
+
+    rewritten(halves[1], swap)
+    assert "Runs er-1 and er-2 should differ only in their seed" in refused(capsys, tmp_path / f"c{SUFFIX}", *halves)
+    assert main(["study", "report", *map(str, halves), f"--output={tmp_path}/out"]) == 2
+    assert "stack_bowls, press_button and press_button, stack_bowls" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("action", ["status", "report"])
+def test_results_of_other_settings_are_not_shown_as_those_of_the_file(file, half, tmp_path, capsys, action):
+    changed = tmp_path / "mini.toml"
+    changed.write_text(file.read_text().replace("steps = 400", "steps = 500"))
+    assert main(["study", action, str(changed), f"--output={half}"]) == 2
+    assert "holds another version of study 'mini'" in capsys.readouterr().err
+    assert main(["study", action, str(half)]) == 0
+
+
+@pytest.mark.parametrize("action", ["plan", "run", "status", "report"])
+def test_a_file_is_no_folder_of_a_study(file, tmp_path, capsys, action):
+    (tmp_path / "out").touch()
+    assert main(["study", action, str(file), f"--output={tmp_path}/out"]) == 2
+    assert capsys.readouterr().err.endswith("out is a file. Name the folder of a study, or one to make.\n")
+
+
 def test_a_report_folder_that_leads_elsewhere_is_refused(half, tmp_path, capsys):
     (tmp_path / "elsewhere").mkdir()
     (half / "report").symlink_to(tmp_path / "elsewhere")

@@ -82,11 +82,21 @@ def test_the_plan_shows_runs_that_differ_in_their_seed_once_and_breaks_names_at_
         ("[evaluate]", "[evaluation]", "Unknown key 'evaluation'"),
         ("points.toml", "point.toml", "point.toml"),
         ("[0.2, 0.5]", "[0.2, 1.5]", "replay.frequency"),
+        ("[0.2, 0.5]", "[]", "'replay.frequency' must be one value or more in grid 2"),
+        ("trials = 2", "trials = 2\nhorizon = 0", "'horizon' must be at least 1"),
+        ("size = 32", "size = 33", "'size' must be an even number"),
+        ("seed = 7", "seed = -7", "'seed' must be at least 0"),
+        ("seeds = [1, 2]", r'question = "\u001b[31mWhy?"', "'question' must be one line of text"),
+        ('device = "cpu"', 'device = "gpu"', "Unknown device 'gpu'"),
+        ('device = "cpu"', 'device = "cpu"\npolicy.widht = 8', "has no option --policy.widht"),
+        ('device = "cpu"', 'device = "cpu"\ntask_steps = { tuch = 8 }', "Unknown task 'tuch' in --task_steps"),
+        ('"fake_arena:FakeArena"', '"twinn"', "Unknown arena 'twinn' of study points. Did you mean 'twin'?"),
     ],
 )
-def test_a_mistake_is_said_in_one_line_before_any_work(file, tmp_path, capsys, old, new, said):
+@pytest.mark.parametrize("action", ["plan", "run"])
+def test_a_mistake_is_said_in_one_line_before_any_work(file, tmp_path, capsys, action, old, new, said):
     edited(file, old, new)
-    assert main(["study", "run", str(file), f"--output={tmp_path}/out"]) == 2
+    assert main(["study", action, str(file), f"--output={tmp_path}/out"]) == 2
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1

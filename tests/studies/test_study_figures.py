@@ -1,6 +1,7 @@
 """The figures of a study: which are drawn, and that they show what the summary says."""
 
 import csv
+import itertools
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -8,10 +9,11 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from shown_study import FLAGS, made_up, write_film
 
 from holdfast.core.records import Trial
-from holdfast.report.drawing import STYLE
+from holdfast.report.drawing import STYLE, finish
 from holdfast.report.strips import keyframe_pictures, strip_pictures
 from holdfast.studies.figures import draw
 from holdfast.studies.figures.arms import arms
@@ -180,6 +182,45 @@ def test_streams_are_drawn_apart_and_their_matrices_together(tmp_path):
     assert plots["stream-2-comparison-as"].drawing.title == "AS, average score, bimanual"
     published = [row["value"] for row in plots["stream-2-comparison-as"].rows if "published" in row["source"]]
     assert published == [97.2, 38.3]
+
+
+def canvases(monkeypatch, kind, results):
+    """The drawings of one kind with all places in them, by name."""
+    found = {}
+
+    def finish_too(canvas, name, *rest):
+        found[name] = canvas
+        done = finish(canvas, name, *rest)
+        canvas.draw_without_rendering()  # what was saved had another resolution
+        return done
+
+    monkeypatch.setitem(kind.__globals__, "finish", finish_too)
+    rows_of(kind, results)
+    return found
+
+
+def test_names_and_numbers_of_matrices_have_room(tmp_path, monkeypatch):
+    results = small(tmp_path, {"method": ["er", "finetune"]})
+    for run in (run for group in results.groups for run in group.runs.values()):
+        titles = ("Faucet-close-v3", "Handle-press-side-v3", "Window-close-v3")
+        tasks = tuple(replace(task, title=title) for task, title in zip(run.tasks, titles, strict=True))
+        object.__setattr__(run, "tasks", tasks)
+    for axes in canvases(monkeypatch, matrices, results)["matrices"].axes:
+        boxes = [name.get_window_extent() for name in axes.get_xticklabels()]
+        assert all(one.x1 < next_one.x0 for one, next_one in itertools.pairwise(boxes))
+        cell = axes.get_window_extent().width / len(boxes)
+        assert all(text.get_window_extent().width < cell for text in axes.texts)
+
+
+def test_a_method_has_one_colour_in_all_figures(tmp_path, monkeypatch):
+    grids = {"method": ["finetune", "sequential", "joint"]}, {"method": "er", "replay.frequency": [0.05, 0.5]}
+    results = small(tmp_path, *grids)
+    bars = canvases(monkeypatch, comparison, results)["comparison-as"].axes[0]
+    names = [name.get_text() for name in bars.get_yticklabels()]
+    of_bars = {name.partition(",")[0]: bar.get_facecolor()[:3] for name, bar in zip(names, bars.patches, strict=True)}
+    lines = canvases(monkeypatch, curves, results)["curve-replay.frequency-as"].axes[0].get_lines()
+    of_lines = {line.get_label(): to_rgb(line.get_color()) for line in lines}
+    assert of_lines == of_bars
 
 
 @pytest.mark.filterwarnings("error::UserWarning")  # of matplotlib, when names leave no room for the axes

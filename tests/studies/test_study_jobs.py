@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import studied
-from point_study import edited, write_study
+from point_study import ARENAS, edited, write_study
 
 from holdfast.cli import main
 from holdfast.commands import study as command
@@ -169,6 +169,7 @@ def test_the_plan_says_hours_and_disk_or_that_they_are_not_known(file, folder, c
 
 def test_a_gpu_that_no_machine_has_is_said_before_any_work(file, tmp_path, capsys, monkeypatch):
     edited(file, 'device = "cpu"', 'device = "cuda"')
+    monkeypatch.syspath_prepend(str(ARENAS))
     monkeypatch.setattr(command, "Cluster", lambda address, trainings: SimpleNamespace(has_gpu=False))
     assert main(["study", "run", str(file), f"--output={tmp_path}/out"]) == 2
     err = capsys.readouterr().err

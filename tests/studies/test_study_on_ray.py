@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from point_study import ARENAS, TRAIN, commands, edited, is_alive, with_arena, write_study
+from point_study import ARENAS, TASKS, TRAIN, commands, edited, is_alive, with_arena, write_study
 from warm_commands import warm_commands
 
 from holdfast.cli import main
@@ -145,9 +145,12 @@ def stages_trained(run):
 
 def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_once(cluster, in_process, tmp_path):
     file, folder = write_study(tmp_path), tmp_path / "study"
-    edited(file, "seeds = [1, 2]", "seeds = [1]")
-    edited(file, f'stream = "{tmp_path}/points.toml"', 'stream = "points.toml"')
-    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = "joint"')
+    _, touch, mirror = TASKS.split("[[task]]")
+    (tmp_path / "back.toml").write_text(f'name = "back"\n[[task]]{mirror}\n[[task]]{touch}')
+    both = '\nstream = ["points.toml", "back.toml"]'
+    edited(file, f'stream = "{tmp_path}/points.toml"\n', "")
+    edited(file, 'method = ["sequential", "er"]', 'method = ["sequential", "er"]' + both)
+    edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', 'method = "joint"' + both)
     number = random.randrange(10**6)
     print(f"moments of the kills: seed {number}")
     pause = random.Random(number).uniform
@@ -161,15 +164,14 @@ def test_a_study_killed_five_times_ends_as_if_undisturbed_and_trains_each_stage_
     assert (folder / "report" / "metrics.json").exists()
     assert not (folder / "shared").exists()
 
-    runs = sorted(path.name for path in (folder / "runs").iterdir())
-    assert runs == ["er-1", "joint-1", "sequential-1"]
-    trained = {name: stages_trained(folder / "runs" / name) for name in runs}
-    # The first task once for both methods, a second stage of each, and joint training.
-    assert sum(map(len, trained.values())) == 1 + 2 + 1
-    flags = [f"--stream={tmp_path}/points.toml", f"--data_root={folder}/data/all", "--seed=1"]
+    runs = [path.name for path in (folder / "runs").iterdir()]
+    assert len(runs) == 2 * 3 * 2  # streams, methods, seeds
+    # For each stream and seed: the first task once for both methods, a second stage of each, and joint training.
+    assert sum(len(stages_trained(folder / "runs" / name)) for name in runs) == 4 * (1 + 2 + 1)
     for name in runs:
-        alone = undisturbed(tmp_path / name, *flags, f"--method={name.removesuffix('-1')}")
-        assert results(folder / "runs" / name) == alone, name
+        stream, method, seed = name.rsplit("-", 2)
+        flags = [f"--stream={tmp_path}/{stream}", f"--data_root={folder}/data/all", f"--seed={seed}"]
+        assert results(folder / "runs" / name) == undisturbed(tmp_path / name, *flags, f"--method={method}"), name
 
 
 def test_a_machine_that_does_not_see_the_folder_gets_what_it_needs_and_sends_results_back(in_process, tmp_path):

@@ -98,6 +98,18 @@ def test_shares_and_frequency_follow_the_looks(whole):
     assert checked > 2
 
 
+def test_an_alarm_eases_nothing_where_a_stage_starts_from_the_base(folder):
+    def replayed(name, *more):
+        run = folder / name
+        assert main(arguments(folder, name, "--tasks=[reach, lift]", "--method=joint-cumulative", *more)) == 0
+        lines = (run / "stages" / "02-lift" / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["replay_samples"] for line in lines]
+
+    always = replayed("anew")
+    assert min(always) > 0
+    assert replayed("anew-alarm", f"--replay.alarm={ALARM}", "--replay.watch_every=3") == always
+
+
 def test_the_metrics_show_the_latest_look_and_the_run_says_what_it_took(folder, whole, capsys):
     lines = [json.loads(line) for line in (whole[0] / "stages" / "03-sweep" / "metrics.jsonl").read_text().splitlines()]
     looks = {look["step"]: look["losses"] for look in looks_of(whole[0], "03-sweep")["looks"]}

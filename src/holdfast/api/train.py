@@ -11,6 +11,7 @@ from holdfast import catalog
 from holdfast.api.trained import TrainedRun, load
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import to_json
+from holdfast.core.own_code import unchanged
 from holdfast.core.records import Stream
 from holdfast.core.torch_environment import set_up_torch
 from holdfast.methods import name_of
@@ -55,7 +56,8 @@ def train(
     set_up_torch()
     from holdfast.train.engine import train as train_stages
 
-    return load(train_stages(config, stream, console, ranks))
+    with unchanged(config.method, config.replay.selection):  # also if their files are edited meanwhile
+        return load(train_stages(config, stream, console, ranks))
 
 
 def settle(config: TrainConfig, ranks: Ranks) -> tuple[TrainConfig, Stream]:

@@ -42,7 +42,15 @@ from holdfast.studies.jobs import StudyFolder, StudyJob, make_jobs
 from holdfast.studies.on_node import is_running
 from holdfast.studies.on_ray import Cluster, FinishedJob
 from holdfast.studies.part import part_of
-from holdfast.studies.plan import PlannedRun, check_devices, check_tasks, complete_jobs, make_plan, status
+from holdfast.studies.plan import (
+    PlannedRun,
+    check_devices,
+    check_settings,
+    check_tasks,
+    complete_jobs,
+    make_plan,
+    status,
+)
 from holdfast.train.config import TrainConfig
 
 _HELP = """\
@@ -93,6 +101,8 @@ def main(argv: list[str]) -> int:
 
 
 def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
+    if args.action in ("run", "status", "report"):
+        check_settled(study, folder)
     if args.action == "report":
         report(study, folder, args.source)
         return
@@ -101,6 +111,8 @@ def _act(study: Study, folder: StudyFolder, args: argparse.Namespace) -> None:
     part = part_of(study, args.only)
     plan = make_plan(study, folder, lambda flags: parse(TrainConfig, "train", list(flags), ""), part)
     console = Console(highlight=False)
+    if args.action in ("plan", "run"):
+        check_settings(study, plan)
     if args.action == "plan":
         _print_plan(study, folder, plan, console)
     elif args.action == "status":
@@ -201,8 +213,7 @@ def _run(
 
 def _settle(study: Study, folder: StudyFolder) -> None:
     """Store the study's settings, or check that the folder was started with the same."""
-    if folder.settings.exists():
-        check_settled(study, folder)
+    check_settled(study, folder)  # again: another process may have started it by now
     write_text(folder.settings, json.dumps(to_json(study), indent=1))
 
 

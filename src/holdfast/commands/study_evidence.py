@@ -22,12 +22,13 @@ from holdfast.studies.jobs import StudyFolder, train_flags
 from holdfast.studies.merge import merge_files
 from holdfast.studies.results import StudyResults, evidence_results, study_results
 from holdfast.studies.study import StudyRun, study_from_json
-from holdfast.studies.summary_table import summary_tables
 from holdfast.train.config import TrainConfig
 
 
 def find_study(name: str, output: Path | None) -> tuple[Study, StudyFolder]:
     """A study by its name, its TOML file or its folder; and its folder, which `output` may name."""
+    if output and output.exists() and not output.is_dir():
+        raise HoldfastError(f"--output {output} is a file. Name the folder of a study, or one to make.")
     begun = StudyFolder(Path(name))
     if name.endswith(".toml") or name in shipped():
         study = load_study(name)
@@ -49,11 +50,11 @@ def refuse_own_code(study: Study, name: str) -> None:
 
 
 def check_settled(study: Study, folder: StudyFolder) -> None:
-    """Check that the folder was started with these settings of the study; claims may change at any time."""
-    if replace(_settled(folder), claims=study.claims) != study:
+    """Check that the folder was started with these settings of the study, if at all; claims may change at any time."""
+    if folder.settings.exists() and replace(_settled(folder), claims=study.claims) != study:
         raise HoldfastError(
-            f"{folder.root} holds another version of study {study.name!r}. Name another folder, or put the file of the "
-            "study back as it was."
+            f"{folder.root} holds another version of study {study.name!r}. Name another folder, put the file of the "
+            f"study back as it was, or name {folder.root} in its place to see what it holds."
         )
 
 
@@ -128,5 +129,7 @@ def _write(results: StudyResults, folder: StudyFolder, origin: str) -> None:
 
 def print_report(folder: StudyFolder, console: Console) -> None:
     """Print the tables of the report that was written, and where its page is."""
+    from holdfast.studies.summary_table import summary_tables
+
     console.print(summary_tables(json.loads(folder.metrics.read_text())))
     console.print(f"Report: {folder.report}", soft_wrap=True, markup=False)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +21,8 @@ from holdfast.core.outside import LARGEST_SETTINGS, read_text
 
 # What Python code has given, by name, each with the hash of its file: that need not be run for it.
 _given: dict[str, tuple[str, object]] = {}
+# The text of files that a run uses, by name: they may be edited while it trains.
+_held: dict[str, str] = {}
 
 
 def is_own(name: str) -> bool:
@@ -78,7 +82,31 @@ def load_own(name: str, what: str, fits: Callable[[Any], bool], advice: str) -> 
     return found
 
 
+def failure(error: Exception, file: str | Path) -> str:
+    """What went wrong in a file of the user's own, and where, in one line that follows "failed"."""
+    own = Path(file).resolve()
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename).resolve() == own]
+    place = f" in line {lines[-1]} of {file}" if lines else ""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{place}: {reason:.500}"
+
+
+@contextmanager
+def unchanged(*names: str) -> Iterator[None]:
+    """Use the files of the user's own code among some names as they are now, whatever happens to them meanwhile."""
+    texts = {name: _read(name) for name in names if is_own(name)}
+    before = dict(_held)
+    _held.update(texts)
+    try:
+        yield
+    finally:
+        _held.clear()
+        _held.update(before)
+
+
 def _read(name: str) -> str:
+    if name in _held:
+        return _held[name]
     file = Path(name.rpartition(":")[0])
     if not file.is_file():
         raise HoldfastError(f"{name}: there is no file {file} in {Path.cwd()}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from inspect import get_annotations
 from typing import Any
 
@@ -69,14 +69,22 @@ def build_method(name: str, options: Mapping[str, Any]) -> Method:
             hint = " Make the class a @dataclass(frozen=True)." if option in get_annotations(kind) else ""
             problem = unknown(f"option of --method={name}", f"--method.{option}", [f"--method.{v}" for v in valid])
             raise HoldfastError(f"{problem}{hint}")
-    if not options:
-        return kind()
-    import draccus
-
+    for item in fields(kind):
+        if item.default is MISSING and item.default_factory is MISSING:
+            raise HoldfastError(f"--method={name}: option {item.name} needs a default. Write `{item.name}: ... = ...`.")
     try:
-        return draccus.decode(kind, dict(options))
+        return _decoded(kind, options) if options else kind()
     except HoldfastError:
         raise
     except Exception as error:
-        cause = error.__cause__ if isinstance(error.__cause__, HoldfastError) else None
-        raise cause or HoldfastError(f"--method={name}: {error}") from None
+        if isinstance(error.__cause__, HoldfastError):
+            raise error.__cause__ from None
+        by_class = error.__cause__ if "instantiate" in str(error) else None  # draccus does not say why
+        raise HoldfastError(f"--method={name}: {' '.join(str(by_class or error).split())}") from None
+
+
+def _decoded(kind: type[Method], options: Mapping[str, Any]) -> Method:
+    import draccus  # slow to import
+
+    method: Method = draccus.decode(kind, dict(options))
+    return method

@@ -11,6 +11,7 @@ from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from holdfast.core.records import Stage, Stream, Task
+from holdfast.methods.guard import guard_hooks
 from holdfast.methods.overrides import check_overrides
 from holdfast.replay.config import ReplayConfig
 from holdfast.replay.schedule import Mix, replayed_rows, stage_steps
@@ -60,11 +61,13 @@ class Method:
     needs: ClassVar[Needs] = "nothing"
 
     def __init_subclass__(cls) -> None:
-        """Find mistakes that would otherwise show after the first stage, or never."""
+        """Find mistakes that would otherwise show after the first stage, or never; guard the hooks of a user's own."""
         for name in ("arrangement", "replays", "mix", "needs"):
             if "ClassVar" not in str(get_annotations(cls).get(name, "ClassVar")):
                 raise TypeError(f"{cls.__name__}.{name} would become an option. Write `{name} = ...` without a type.")
         check_overrides(cls, Method)
+        if not cls.is_ours():
+            guard_hooks(cls, Method)
         if cls.keep is not Method.keep and cls.kept_shapes is Method.kept_shapes:
             raise TypeError(f"{cls.__name__} has keep() and therefore needs kept_shapes(), too.")
         if cls.arrangement not in get_args(Arrangement):
@@ -73,6 +76,8 @@ class Method:
             )
         if cls.needs not in get_args(Needs):
             raise TypeError(f"{cls.__name__}.needs must be one of {get_args(Needs)}, got {cls.needs!r}.")
+        if not isinstance(cls.replays, bool):
+            raise TypeError(f"{cls.__name__}.replays must be True or False, got {cls.replays!r}.")
         if cls.mix not in (None, *get_args(Mix)):
             raise TypeError(f"{cls.__name__}.mix must be one of {get_args(Mix)}, got {cls.mix!r}.")
         if cls.replays and cls.arrangement != "stream":
@@ -82,6 +87,14 @@ class Method:
                 raise TypeError(f"{cls.__name__} has combine() and therefore needs `needs = 'elements'`.")
             if cls.extra_loss is not Method.extra_loss:
                 raise TypeError(f"{cls.__name__} has combine() and extra_loss(): which gradient would get the term?")
+        for name in ("replayed_rows", "combine"):
+            if getattr(cls, name) is not getattr(Method, name) and not cls.replays:
+                raise TypeError(f"{cls.__name__} has {name}() and therefore needs `replays = True`.")
+
+    @classmethod
+    def is_ours(cls) -> bool:
+        """Whether the class is one of the package, not of a user."""
+        return cls.__module__.startswith("holdfast.methods.")
 
     @property
     def needs_whole_policy(self) -> bool:
@@ -104,9 +117,8 @@ class Method:
         Only of the package's own methods it is known what else they depend on.
         """
         kind = type(self)
-        ours = kind.__module__.startswith("holdfast.methods.")
         return (
-            ours
+            kind.is_ours()
             and not self.combines
             and all(getattr(kind, h) is getattr(Method, h) for h in ("begin", "extra_loss", "replayed_rows"))
         )

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from inspect import signature
+from inspect import get_annotations, signature
 from types import FunctionType
+
+_NEAR = 0.75  # as `keps` is to `keep`
+
+
+def hooks_of(base: type) -> dict[str, FunctionType]:
+    """The functions of a base class that subclasses may override, by name."""
+    return {name: hook for name, hook in vars(base).items() if isinstance(hook, FunctionType) and name[0] != "_"}
 
 
 def check_overrides(cls: type, base: type) -> None:
-    """Refuse a function whose name is nearly that of one of the base's, or that cannot take what the base's takes."""
-    hooks = {name: hook for name, hook in vars(base).items() if isinstance(hook, FunctionType) and name[0] != "_"}
-    for name, function in vars(cls).items():
-        if not isinstance(function, FunctionType) or name.startswith("_"):
+    """Refuse names that are nearly those of the base, and hooks that are no functions or take other arguments."""
+    hooks, options = hooks_of(base), get_annotations(cls)
+    settings = [name for name, kind in get_annotations(base).items() if "ClassVar" in str(kind)]
+    for name, value in {**dict.fromkeys(options), **vars(cls)}.items():
+        if name in hooks:
+            _check_hook(cls, name, value, hooks[name])
+        elif name.startswith("_") or name in settings:
             continue
-        if name not in hooks:
-            if nearest := get_close_matches(name, hooks, n=1, cutoff=0.8):
-                raise TypeError(
-                    f"{cls.__name__}.{name} is no hook and would never be called. Did you mean {nearest[0]}? If not, "
-                    f"call it _{name}."
-                )
-            continue
-        arguments = list(signature(hooks[name]).parameters)
-        try:
-            signature(function).bind(*arguments)
-        except TypeError:
-            raise TypeError(f"{cls.__name__}.{name} must take ({', '.join(arguments)}).") from None
+        elif isinstance(value, FunctionType):
+            _refuse_near(cls, name, hooks, "hook and would never be called")
+        elif name not in options:
+            _refuse_near(cls, name, settings, "setting of a method and would never be read")
+
+
+def _check_hook(cls: type, name: str, value: object, hook: FunctionType) -> None:
+    if isinstance(value, staticmethod | classmethod):
+        return
+    if not isinstance(value, FunctionType):
+        raise TypeError(f"{cls.__name__}.{name} must be a function, because {name} is a hook. Choose another name.")
+    arguments = list(signature(hook).parameters)
+    try:
+        signature(value).bind(*arguments)
+    except TypeError:
+        raise TypeError(f"{cls.__name__}.{name} must take ({', '.join(arguments)}).") from None
+
+
+def _refuse_near(cls: type, name: str, known: Iterable[str], problem: str) -> None:
+    if nearest := get_close_matches(name, list(known), n=1, cutoff=_NEAR):
+        raise TypeError(f"{cls.__name__}.{name} is no {problem}. Did you mean {nearest[0]}? If not, call it _{name}.")

@@ -43,6 +43,15 @@ class MethodState:
 
     def check(self, shapes: dict[str, tuple[int, ...]], origin: object) -> None:
         """Raise an error unless the tensors have exactly these names and shapes, and numbers to compute with."""
+        import torch
+
+        for name, tensor in self.tensors.items():
+            if not isinstance(tensor, torch.Tensor):
+                raise HoldfastError(f"{origin} has {name}, a {type(tensor).__name__}; tensors must be torch's.")
+        try:
+            json.dumps(self.values)
+        except (TypeError, ValueError) as error:
+            raise HoldfastError(f"{origin} has values that JSON cannot hold: {error}.") from None
         check_shapes({name: tuple(tensor.shape) for name, tensor in self.tensors.items()}, shapes, origin, "tensors")
         for name, tensor in self.tensors.items():
             kind = str(tensor.dtype).removeprefix("torch.")

@@ -10,8 +10,9 @@ import numpy as np
 
 from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.names import check_name
+from holdfast.core.own_code import failure, is_own
 from holdfast.replay.schedule import exact
-from holdfast.replay.selection import Candidates, find_selection
+from holdfast.replay.selection import Candidates, Selection, find_selection
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Buffer:
         chosen, total = find_selection(selection), len(candidates.lengths)
         stages = len(self.tasks) + 1
         earlier = tuple(k.shrunk(quota(k.total, self.ratio, stages), (rises or {}).get(k.task)) for k in self.tasks)
-        ranked = tuple(int(episode) for episode in chosen.rank(candidates))
+        ranked = _ranked(chosen, candidates, selection)
         if sorted(ranked) != list(range(total)):
             raise HoldfastError(f"Selection {selection!r} must rank every episode of {candidates.task!r} once.")
         episodes = ranked[: quota(total, self.ratio, stages)]
@@ -88,6 +89,17 @@ class Buffer:
             if kept.task == task:
                 return kept
         raise unknown("task in the buffer", task, [k.task for k in self.tasks])
+
+
+def _ranked(chosen: Selection, candidates: Candidates, name: str) -> tuple[int, ...]:
+    """The ranking; a mistake in a user's own selection becomes one line that names its place."""
+    try:
+        return tuple(int(episode) for episode in chosen.rank(candidates))
+    except Exception as error:
+        if isinstance(error, HoldfastError) or not is_own(name):
+            raise
+        place = failure(error, name.rpartition(":")[0])
+        raise HoldfastError(f"Selection {name}, ranking {candidates.task!r}, failed{place}") from error
 
 
 def quota(total: int, ratio: float, stages: int) -> int:

@@ -15,7 +15,7 @@ Store = Literal["reference", "copy"]
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """Experience replay (method er)."""
+    """Replay of kept episodes, for every method that replays."""
 
     # rho: after k tasks the buffer holds rho / k of each one's episodes, rounded down, but at least one. With tasks of
     # equal size that is rho of one task's episodes in all, however many tasks there are; not rho of all episodes.

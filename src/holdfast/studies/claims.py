@@ -37,6 +37,7 @@ class Learned:
 
 def check_claims(study: Study, learned: Mapping[str, Learned]) -> None:
     """Refuse claims that no result could decide; `learned` has every group, by its label."""
+    study.check_picks()
     alone = {name for group in learned.values() if group.arrangement == "alone" for name in group.tasks}
     for number, claim in enumerate(study.claims, 1):
         where = f"Study {study.name}, claim {number}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.names import without_folders
 from holdfast.core.records import Matrix, Task, Trial
@@ -95,6 +96,21 @@ def identity(trial: Trial) -> tuple[Any, ...]:
     """What makes two trials the same one: cell, judge, layout and weights; without a layout, operator and time."""
     layout = (0, trial.seed, "", 0.0) if trial.seed is not None else (1, 0, trial.operator, trial.when)
     return (trial.task, trial.stage, trial.source, *layout, trial.weights)
+
+
+def check_groups(evidence: Evidence) -> None:
+    """Refuse runs that should differ only in their seed, but learn different tasks: their stream's file has changed."""
+    first: dict[str, str] = {}
+    for run in evidence.study.runs():
+        if run.name in evidence.runs:
+            known = first.setdefault(run.label, run.name)
+            one, other = evidence.runs[known], evidence.runs[run.name]
+            if (one.names, one.visits) != (other.names, other.visits):
+                learned = " and ".join(", ".join(found.names) for found in (one, other))
+                raise HoldfastError(
+                    f"Runs {known} and {run.name} should differ only in their seed, but learn different tasks: "
+                    f"{learned}. Was the stream's file changed in between? Leave one of them out."
+                )
 
 
 def gather_evidence(study: Study, folder: StudyFolder) -> Evidence:

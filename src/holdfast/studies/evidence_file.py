@@ -20,7 +20,16 @@ from holdfast.core.own_code import is_own
 from holdfast.methods import METHODS
 from holdfast.report.gather import WITHOUT_STAGES, is_progress
 from holdfast.runs.trials import checked
-from holdfast.studies.evidence import LINE, TIMED, Evidence, RunEvidence, StageEvidence, cell_of, identity
+from holdfast.studies.evidence import (
+    LINE,
+    TIMED,
+    Evidence,
+    RunEvidence,
+    StageEvidence,
+    cell_of,
+    check_groups,
+    identity,
+)
 from holdfast.studies.study import StudyRun, study_from_json
 
 SUFFIX = ".evidence.json.gz"
@@ -85,6 +94,8 @@ def _runs(evidence: Evidence) -> Iterator[tuple[str, RunEvidence]]:
 
 
 def _check(evidence: Evidence) -> None:
+    evidence.study.check_picks()
+    check_groups(evidence)
     runs = {run.name: run for run in evidence.study.runs()}
     for name, run in evidence.runs.items():
         if name not in runs:

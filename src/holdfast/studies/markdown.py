@@ -176,7 +176,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _number(value: float, sign: str = "") -> str:
-    return format(round(value, 1) + 0.0, f"{sign}.1f")
+    rounded = round(value, 1)
+    return format(rounded, f"{sign}.1f") if rounded else "0.0"  # with a sign it would look as if it were not zero
 
 
 def _count(number: int, word: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast import arenas
-from holdfast.core.errors import HoldfastError
+from holdfast.api.train import settle
+from holdfast.core.device_name import check_device
+from holdfast.core.errors import HoldfastError, unknown
 from holdfast.core.json_records import to_json
 from holdfast.core.records import OPERATOR, Stage
 from holdfast.evaluate.cells import CELLS, is_measured
@@ -20,6 +22,7 @@ from holdfast.studies.claims import Learned, check_claims
 from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
 from holdfast.studies.study import Study, StudyRun
 from holdfast.train.config import TrainConfig
+from holdfast.train.distributed.ranks import Ranks
 from holdfast.train.plan import settings_of_steps, stages_of
 
 
@@ -66,6 +69,25 @@ def make_plan(
         planned.append(PlannedRun(run, config, stages, sum(shared), steps, trials))
     check_claims(study, learned)
     return tuple(planned)
+
+
+def check_settings(study: Study, plan: Sequence[PlannedRun]) -> None:
+    """Refuse what a training would refuse hours later, like an option that the policy lacks, and unknown arenas."""
+    if ":" not in study.arena and not study.arena.endswith(".toml"):  # those of one's own are loaded by check_tasks
+        known = [name for name in arenas.own_sources() if name != OPERATOR]
+        if study.arena not in known:
+            raise unknown(f"arena of study {study.name}", study.arena, known)
+    first: dict[str, PlannedRun] = {}
+    for planned in plan:
+        if first.setdefault(planned.run.label, planned) is not planned:
+            continue  # it differs from the first only in its seed
+        device = planned.config.device
+        try:
+            if not device.startswith("cuda"):  # see check_devices: the GPU may be elsewhere
+                check_device(device)
+            settle(replace(planned.config, device="cpu", wait=True), Ranks())  # datasets may not be there yet
+        except HoldfastError as error:
+            raise HoldfastError(f"Run {planned.run.name} of study {study.name}: {error}") from None
 
 
 def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.report.gather import RunResults
 from holdfast.runs.sources import by_source, choose_source
-from holdfast.studies.evidence import Evidence, gather_evidence, results_of
+from holdfast.studies.evidence import Evidence, check_groups, gather_evidence, results_of
 from holdfast.studies.jobs import StudyFolder
 from holdfast.studies.study import Flags, Study
 
@@ -44,6 +44,7 @@ def evidence_results(evidence: Evidence, origin: Path, source: str | None = None
         origin: The folder of the runs, or the file that it was read from.
         source: The source of the trials; by default the study's arena, or the only one.
     """
+    check_groups(evidence)
     study, groups = evidence.study, dict[str, RunGroup]()
     counts = {
         name: len(found) for name, found in by_source(t for r in evidence.runs.values() for t in r.trials).items()

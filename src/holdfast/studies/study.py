@@ -15,16 +15,12 @@ stream = "bimanual"
 steps = 800
 "policy.path" = "nano-base"
 
-[[grid]]                      # a run for every combination of these flags, and every seed
+[[grid]]                      # a run for every combination of these flags, and every seed; any number of grids
 method = ["er"]
 "replay.frequency" = [0.05, 0.2, 0.5]
 
-[[grid]]                      # any number of grids
-method = ["sequential", "joint"]
-
 [evaluate]
 trials = 20
-horizon = 8
 
 [[claim]]                     # what the runs should show; better and worse each pick one group of runs
 text = "Replay forgets less than sequential fine-tuning."
@@ -76,7 +72,8 @@ class StudyRecord:
 
     def __post_init__(self) -> None:
         _require(self.episodes >= 1, "episodes", self.episodes, "at least 1")
-        _require(self.size >= 16, "size", self.size, "at least 16")
+        _require(32 <= self.size <= 2048 and self.size % 2 == 0, "size", self.size, "an even number from 32 to 2048")
+        _require(self.seed is None or self.seed >= 0, "seed", self.seed, "at least 0")
 
     def seed_for(self, seed: int) -> int:
         """The first layout's seed for the runs of a seed; far from the seeds of trials."""
@@ -95,6 +92,7 @@ class StudyTrials:
 
     def __post_init__(self) -> None:
         _require(self.trials >= 1, "trials", self.trials, "at least 1")
+        _require(self.horizon is None or self.horizon >= 1, "horizon", self.horizon, "at least 1")
         _require(self.first_seed >= 0, "first_seed", self.first_seed, "at least 0")
         _require(self.videos >= 0, "videos", self.videos, "at least 0")
         if self.cells not in CELLS:
@@ -153,9 +151,13 @@ class Study:
     claims: tuple[StudyClaim, ...] = ()
 
     def __post_init__(self) -> None:
+        _require(self.question.isprintable(), "question", repr(self.question), "one line of text")
         _require(bool(self.seeds), "seeds", "none", "at least one")
         _require(len(set(self.seeds)) == len(self.seeds), "seeds", list(self.seeds), "different")
         _require(min(self.seeds) >= 0, "seeds", list(self.seeds), "at least 0")
+        for number, grid in enumerate(self.grids, 1):
+            for flag, value in grid.items():
+                _require(value != [], flag, "[]", f"one value or more in grid {number}")
         count = len(self.seeds) * sum(map(_combinations, self.grids or ({},)))
         _require(count <= _MOST_RUNS, "grid", f"{count:,} runs", f"at most {_MOST_RUNS:,} runs with all seeds")
         names = [run.name for run in self.runs()]
@@ -167,10 +169,14 @@ class Study:
                 if flag in _OWN:
                     raise HoldfastError(f"Flag {flag!r} is set by the study itself; take it out of {self.name}.")
         _require(len(self.claims) <= _MOST_CLAIMS, "claim", f"{len(self.claims):,}", f"at most {_MOST_CLAIMS}")
+
+    def check_picks(self) -> None:
+        """Refuse claims that do not pick their groups. Called after the flags of `train` were checked."""
         for number, claim in enumerate(self.claims, 1):
-            better = self.pick(claim.better, f"claim {number}: 'better'")
-            if claim.worse is not None and self.pick(claim.worse, f"claim {number}: 'worse'") == better:
-                raise HoldfastError(f"claim {number}: 'better' and 'worse' pick the same group of runs: {better}.")
+            where = f"Study {self.name}, claim {number}:"
+            better = self.pick(claim.better, f"{where} 'better'")
+            if claim.worse is not None and self.pick(claim.worse, f"{where} 'worse'") == better:
+                raise HoldfastError(f"{where} 'better' and 'worse' pick the same group of runs: {better}.")
 
     @cached_property
     def groups(self) -> tuple[tuple[str, Flags], ...]:
@@ -230,6 +236,7 @@ def study_from_json(content: Any, what: str) -> Study:
     """A study that was stored with `to_json`; `what` names the origin of `content` in errors."""
     study = from_json(Study, content, what)
     check_name(study.name, what)
+    study.check_picks()
     return study
 
 
@@ -254,9 +261,9 @@ def _read(file: Path) -> Study:
     try:
         return Study(
             name=table["name"],
-            question=reader.convert(str, table.get("question", ""), f"{file}: 'question'"),
-            arena=reader.convert(str, table.get("arena", "twin"), f"{file}: 'arena'"),
-            seeds=reader.convert(tuple[int, ...], table.get("seeds", [1]), f"{file}: 'seeds'"),
+            question=reader.convert(str, table.get("question", ""), "'question'"),
+            arena=reader.convert(str, table.get("arena", "twin"), "'arena'"),
+            seeds=reader.convert(tuple[int, ...], table.get("seeds", [1]), "'seeds'"),
             train=_flat(table["train"]),
             grids=tuple(_flat(grid) for grid in grids),
             record=record,

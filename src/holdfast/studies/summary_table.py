@@ -9,10 +9,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.core.tables import broken_label, without_empty_columns
+from holdfast.core.errors import printable
+from holdfast.core.tables import without_empty_columns
+from holdfast.studies.figures.labels import MEANINGS, flag_words, labels
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow", "not measured": "dim"}
-_LABEL = 17  # characters of a label in a line: `replay.frequency` or more
 
 
 def summary_tables(summary: dict[str, Any]) -> Group:
@@ -25,12 +26,12 @@ def _groups(summary: dict[str, Any]) -> Table:
     table.add_column("runs", overflow="fold")
     for heading in ("AS", "BWT", "FWT", "kept", "MB", "seeds", "trials"):
         table.add_column(heading, justify="right", overflow="fold")
-    for group in summary["groups"]:
+    for group, name in zip(summary["groups"], labels(summary["groups"]), strict=True):
         figures = [figure_text(group[metric]) for metric in ("average_score", "bwt", "fwt")]
         episodes, size = group["kept_episodes"], group["weights_bytes"]
         kept = "" if episodes is None else str(episodes), f"{size / 1e6:.1f}" if size else ""
         table.add_row(
-            Text(broken_label(group["label"], _LABEL)),
+            Text(printable(name)),
             *figures,
             *kept,
             str(len(group["seeds"])),
@@ -38,11 +39,14 @@ def _groups(summary: dict[str, Any]) -> Table:
         )
     single = any(len(group["seeds"]) == 1 for group in summary["groups"])
     caption = "95 % intervals over seeds and layouts" + ("; one seed: layouts only" if single else "")
+    caption += ". AS: average score; BWT: change of earlier tasks; FWT: gain over learning a task alone"
+    varied = {flag for group in summary["groups"] for flag in group["settings"]}
+    caption += "".join(f"; {flag_words(flag)}: {long}" for flag, (long, _) in MEANINGS.items() if flag in varied)
     caption += ". After the last stage: kept episodes, MB of weights (the policy's and the method's)"
     if summary["other_sources"]:
         others = (f"{count:,} of {source}" for source, count in summary["other_sources"].items())
         caption += f"; trials judged by {summary['source']}, not shown: {', '.join(others)}"
-    table.caption = Text(caption)  # sources may hold what rich takes for markup
+    table.caption = Text(printable(caption))  # sources may hold what rich or the terminal takes for a command
     return without_empty_columns(table)
 
 
@@ -56,6 +60,7 @@ def _claims(summary: dict[str, Any]) -> Table:
         verdict, cells = Text(claim["verdict"], _COLOURS[claim["verdict"]]), figure_text(claim["difference"])
         numbers = f"{claim['than']:g}", str(claim["seeds"]), f"{claim['trials']:,}"
         table.add_row(Text(claim["text"]), verdict, cells, *numbers)
+    table.caption = Text("A claim holds if the whole 95 % interval of the difference lies above `than`")
     return table
 
 

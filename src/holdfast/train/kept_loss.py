@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from rich.console import Console
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.records import Stage
 from holdfast.norm.strategies import Normalization
 from holdfast.policies.adapter import Adapter
@@ -28,6 +29,9 @@ class KeptLoss:
 
     def __call__(self) -> float:
         """The mean over tasks of the mean loss of their kept episodes, with the weights as they are now."""
+        if not self._buffer.tasks:
+            method = self._setting.config.method
+            raise HoldfastError(f"finish() of --method={method} measures kept episodes, and so needs `replays = True`.")
         kept = enumerate(self._buffer.tasks)
         return float(np.mean([self._probe.episode_scores(row, task.places).mean() for row, task in kept]))
 

@@ -29,7 +29,7 @@ from holdfast.train.plan import settings_of_steps
 from holdfast.train.stage_data import StageData
 
 # Raise it when the same settings and data would give other weights.
-VERSION = 2
+VERSION = 3
 
 
 def steps_key(config: TrainConfig, stage: Stage, data: StageData, adapter: Adapter, spaces: str, device: str) -> str:

@@ -40,7 +40,7 @@ def build_sampler(config: TrainConfig, stage: Stage, data: StageData, looks: Seq
 
     def rows(step: int) -> int:
         frequency = stage.frequency
-        if alarm is not None:
+        if alarm is not None and stage.start == "previous":  # from the base, no watched loss could rise
             frequency = eased(frequency, alarm, list(kept), growth(looks, step))
         return method.replayed_rows(
             replace(stage, frequency=frequency), step, config.batch_size, config.replay, config.seed

@@ -16,14 +16,13 @@ from holdfast.report.drawing import (
     finish,
     legend,
     line_with_band,
-    look_of,
     panel,
     slug,
     transfer_limits,
     wrapped,
 )
 from holdfast.studies.figures.labels import MEANINGS, STREAM, flag_words, label
-from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns
+from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, figure_columns, looks
 from holdfast.studies.figures.published import published_sweep
 
 _DECADE = 10  # from this ratio of the largest to the smallest value on, the axis is logarithmic
@@ -71,24 +70,17 @@ def _curves(groups: Sequence[ShownGroup], flag: str, flags: Sequence[str]) -> li
 def _figure(stream: ShownStream, found: Sequence[_Curve], flag: str, metric: str) -> Iterator[StudyPlot]:
     canvas, axes = panel(height=2.4)
     rows: list[Row] = []
-    for number, curve in enumerate(found):
-        rows += _line(axes, curve, metric, look_of(number))
+    others = _references(stream, found, metric)
+    looked = looks([*(next(iter(curve.points.values())) for curve in found), *others])
+    for curve, look in zip(found, looked, strict=False):
+        rows += _line(axes, curve, metric, look)
     if not rows:
         return
-    rows += _references(axes, stream, found, metric)
-    where, published = published_sweep(flag, metric)
-    if published:
-        x, y = zip(*published, strict=True)
-        name = f"published, real robot, {where}"
-        look: dict[str, Any] = {
-            "marker": "D",
-            "markerfacecolor": "none",
-            "linestyle": (0, (1, 1.5)),
-            "linewidth": 0.9,
-            "markersize": 4,
-        }
-        axes.plot(x, y, color=COLOURS["ink"], label=name, **look)
-        rows += [_row(name, value, {"value": bwt, "low": None, "high": None}) for value, bwt in published]
+    for group, look in zip(others, looked[len(found) :], strict=True):
+        figure = group.numbers[metric]
+        axes.axhline(figure["value"], label=wrapped(group.short, 40), linewidth=1.1, **look | {"marker": ""})
+        rows.append(_row(group.short, None, figure))
+    rows += _published(axes, flag, metric)
     _axis(axes, sorted({float(row["x"]) for row in rows if row["x"] is not None}), _axis_name(flag))
     if metric == "average_score":
         axes.set_ylim(0, 103)
@@ -115,17 +107,25 @@ def _line(axes: Axes, curve: _Curve, metric: str, look: dict[str, Any]) -> list[
     return [_row(curve.label, x, figure) for x, figure in points]
 
 
-def _references(axes: Axes, stream: ShownStream, found: Sequence[_Curve], metric: str) -> list[Row]:
-    """A level line for every group of a method that no curve has, like sequential and joint."""
+def _references(stream: ShownStream, found: Sequence[_Curve], metric: str) -> list[ShownGroup]:
+    """The groups of methods that no curve has, like sequential and joint: they are level lines."""
     methods = {group.numbers["method"] for curve in found for group in curve.points.values()}
-    rows: list[Row] = []
-    for group in stream.groups:
-        figure = group.numbers[metric]
-        if group.numbers["method"] not in methods and figure["value"] is not None:
-            look = look_of(len(found) + len(rows)) | {"marker": ""}
-            axes.axhline(figure["value"], label=wrapped(group.short, 40), linewidth=1.1, **look)
-            rows.append(_row(group.short, None, figure))
-    return rows
+    groups = [group for group in stream.groups if group.numbers[metric]["value"] is not None]
+    return [group for group in groups if group.numbers["method"] not in methods]
+
+
+def _published(axes: Axes, flag: str, metric: str) -> list[Row]:
+    """The paper's sweep, if it has one."""
+    where, points = published_sweep(flag, metric)
+    if not points:
+        return []
+    name = f"published, real robot, {where}"
+    x, y = zip(*points, strict=True)
+    axes.plot(
+        x, y, color=COLOURS["ink"], label=name, marker="D", markerfacecolor="none", markersize=4,
+        linestyle=(0, (1, 1.5)), linewidth=0.9,
+    )  # fmt: skip
+    return [_row(name, value, {"value": bwt, "low": None, "high": None}) for value, bwt in points]
 
 
 def _axis_name(flag: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report.drawing import COLOUR_COUNT, COLOURS, finish, legend, look_of, panel, wrapped
-from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot
+from holdfast.report.drawing import COLOURS, finish, legend, panel, wrapped
+from holdfast.studies.figures.plot import Row, ShownGroup, ShownStream, StudyPlot, looks
 
 MOST = 4  # groups whose lines lie one below the other without touching those of the next task
 
@@ -40,10 +40,8 @@ def _figure(stream: ShownStream, shown: Sequence[tuple[ShownGroup, list[Row]]]) 
     tasks = stream.numbers["tasks"]
     places = {task["name"]: place for place, task in enumerate(tasks)}
     canvas, axes = panel(width=4.6, height=0.8 + len(tasks) * (0.12 + 0.12 * len(shown)))
-    for n, (group, rows) in enumerate(shown):
+    for n, ((group, rows), look) in enumerate(zip(shown, looks([group for group, _ in shown]), strict=True)):
         shift = 0.7 * ((n + 0.5) / len(shown) - 0.5)
-        earlier = sum(other.hue == group.hue for other, _ in shown[:n])
-        look = look_of(group.hue + COLOUR_COUNT * earlier)  # groups of one method: the same colour, another marker
         _lines(axes, group, look, [(places[row["task"]] + shift, row) for row in rows])
     axes.scatter([], [], s=22, facecolor="none", edgecolor=COLOURS["muted"], label="right after its stage")
     axes.set_yticks(range(len(tasks)), [wrapped(task["title"], 20, lines=1) for task in tasks])

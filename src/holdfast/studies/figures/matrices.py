@@ -14,6 +14,7 @@ from holdfast.report.drawing import COLOURS, finish, heat, wrapped
 from holdfast.studies.figures.plot import FEW, Row, ShownGroup, ShownStream, StudyPlot, task_titles
 
 _ACROSS = 2  # panels side by side
+_LETTER = 0.066  # inches, about, of a name's letter
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
     across = min(_ACROSS, len(panels))
     lines = [panels[n : n + across] for n in range(0, len(panels), across)]
     many = max(len(panel.columns) for panel in panels) > FEW
-    width = max(len(panel.columns) for panel in panels) * (0.32 if many else 0.48) + 1.1
+    width = max(_width(panel, many) for panel in panels)
     heights = [max(len(panel.rows) for panel in line) for line in lines]
     height = 0.3 * sum(heights) + (1.2 if many else 0.75) * len(lines)
     canvas = Canvas(figsize=(across * width, height), layout=ConstrainedLayoutEngine(h_pad=0.08))
@@ -48,6 +49,14 @@ def matrices(streams: Sequence[ShownStream]) -> Iterator[StudyPlot]:
             axes.set_ylim(most - 0.5, -0.5)  # cells of the same height, however few rows a panel has
     rows = [row for stream in streams for group in stream.groups for row in _rows(stream, group)]
     yield StudyPlot(finish(canvas, "matrices", "matrices", "Score matrices"), rows)
+
+
+def _width(panel: _Panel, many: bool) -> float:
+    """Inches that a panel needs. Names of many columns stand upright; those of a few need room side by side."""
+    if many:
+        return len(panel.columns) * 0.32 + 1.1
+    above, beside = (max(map(len, "\n".join(names).split("\n"))) for names in (panel.columns, panel.rows))
+    return len(panel.columns) * max(0.48, _LETTER * (above + 1)) + max(1.1, _LETTER * (beside + 4))
 
 
 def _panels(stream: ShownStream) -> Iterator[_Panel]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 
 from holdfast.core.files import write_text
 from holdfast.methods import METHODS
-from holdfast.report.drawing import Drawing, panel, slug, wrapped
+from holdfast.report.drawing import COLOUR_COUNT, Drawing, look_of, panel, slug, wrapped
 from holdfast.report.gather import RunResults
 from holdfast.studies.figures.labels import STREAM, label, labels
 from holdfast.studies.results import RunGroup, StudyResults
@@ -93,6 +93,17 @@ class ShownGroup:
         for part in flag.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         return value
+
+
+def looks(groups: Sequence[ShownGroup]) -> list[dict[str, Any]]:
+    """Colour, dash and marker of each group: the colour is that of its method, and no two are the same."""
+    taken: list[int] = []
+    for group in groups:
+        position = group.hue
+        while position in taken:
+            position += COLOUR_COUNT
+        taken.append(position)
+    return [look_of(position) for position in taken]
 
 
 @dataclass(frozen=True)
