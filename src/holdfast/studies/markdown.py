@@ -14,6 +14,7 @@ _WORK = {"train": "training", "evaluate": "trials"}
 _SHRINKS = 480  # figures up to this width are made to fit a phone; wider ones scroll there
 # How to read a figure, by its section.
 _READING = {
+    "arms": "Training loss of each arm, means over seeds; grey: tasks of one arm.",
     "comparison": "Bars are means, lines their 95 % intervals, dots the seeds.",
     "curves": "Bands are 95 % intervals; level lines are runs of other methods.",
     "kept": "Means over seeds.",
@@ -97,7 +98,8 @@ def figure_block(plot: StudyPlot, path: str) -> str:
     means = [row for row in plot.rows if row.get("source") == "all seeds" and row["value"] is not None]
     said = ", ".join(f"{row['group']} {_number(row['value'])}" for row in means) or ", ".join(groups)
     title = plain(plot.drawing.title)
-    picture = f"![{title}{': ' * bool(said)}{plain(said)}]({path}.svg)".replace("\n", " ")
+    shown = title if plain(said) in ("", title) else f"{title}: {plain(said)}"
+    picture = f"![{shown}]({path}.svg)".replace("\n", " ")
     words = " ".join(filter(None, [f"{title}.", _READING.get(plot.drawing.section)]))
     if plot.drawing.width > _SHRINKS:
         picture = f'<div class="plot" markdown>\n\n{picture}\n\n</div>'
