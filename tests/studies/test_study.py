@@ -87,6 +87,7 @@ def test_the_plan_shows_runs_that_differ_in_their_seed_once_and_breaks_names_at_
         ("size = 32", "size = 33", "'size' must be an even number"),
         ("seed = 7", "seed = -7", "'seed' must be at least 0"),
         ("seeds = [1, 2]", r'question = "\u001b[31mWhy?"', "'question' must be one line of text"),
+        ("trials = 2", "trials = 2\nfirst_seed = 6", "layouts 6 to 7 are among the 10,000 from 7 on"),
         ('device = "cpu"', 'device = "gpu"', "Unknown device 'gpu'"),
         ('device = "cpu"', 'device = "cpu"\npolicy.widht = 8', "has no option --policy.widht"),
         ('device = "cpu"', 'device = "cpu"\ntask_steps = { tuch = 8 }', "Unknown task 'tuch' in --task_steps"),

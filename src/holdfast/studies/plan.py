@@ -20,7 +20,7 @@ from holdfast.runs.sources import by_source
 from holdfast.runs.trials import Trials
 from holdfast.studies.claims import Learned, check_claims
 from holdfast.studies.jobs import StudyFolder, stream_of, tasks_of, train_flags
-from holdfast.studies.study import Study, StudyRun
+from holdfast.studies.study import LAYOUTS, Study, StudyRun
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import Ranks
 from holdfast.train.plan import settings_of_steps, stages_of
@@ -73,6 +73,7 @@ def make_plan(
 
 def check_settings(study: Study, plan: Sequence[PlannedRun]) -> None:
     """Refuse what a training would refuse hours later, like an option that the policy lacks, and unknown arenas."""
+    _check_layouts(study)
     if ":" not in study.arena and not study.arena.endswith(".toml"):  # those of one's own are loaded by check_tasks
         known = [name for name in arenas.own_sources() if name != OPERATOR]
         if study.arena not in known:
@@ -88,6 +89,19 @@ def check_settings(study: Study, plan: Sequence[PlannedRun]) -> None:
             settle(replace(planned.config, device="cpu", wait=True), Ranks())  # datasets may not be there yet
         except HoldfastError as error:
             raise HoldfastError(f"Run {planned.run.name} of study {study.name}: {error}") from None
+
+
+def _check_layouts(study: Study) -> None:
+    """Refuse trials in layouts that were demonstrated."""
+    if not (study.record and study.evaluate):
+        return
+    first, trials = study.evaluate.first_seed, study.evaluate.trials
+    for begin in sorted({study.record.seed_for(seed) for seed in study.seeds}):
+        if first < begin + LAYOUTS and begin < first + trials:
+            raise HoldfastError(
+                f"Study {study.name}: trials in layouts {first} to {first + trials - 1} are among the {LAYOUTS:,} from "
+                f"{begin} on, from which demonstrations are recorded. Choose another 'seed' or 'first_seed'."
+            )
 
 
 def check_devices(plan: Sequence[PlannedRun], has_gpu: bool) -> None:

@@ -51,6 +51,7 @@ from holdfast.train.config_flags import flag_text
 
 _OWN = ("output", "data_root", "share", "wait", "seed", "dry_run", "json")  # set by the study itself
 _MOST_RUNS, _MOST_CLAIMS = 1000, 100
+LAYOUTS = 10_000  # more than any recording looks at
 
 METRICS = ("average_score", "bwt", "fwt")
 
@@ -77,7 +78,7 @@ class StudyRecord:
 
     def seed_for(self, seed: int) -> int:
         """The first layout's seed for the runs of a seed; far from the seeds of trials."""
-        return 1_000_000 + 10_000 * seed if self.seed is None else self.seed
+        return 1_000_000 + LAYOUTS * seed if self.seed is None else self.seed
 
 
 @dataclass(frozen=True)
