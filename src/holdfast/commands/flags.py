@@ -10,6 +10,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from textwrap import wrap
 from typing import Any
 
+from holdfast.commands.flag_types import COLLECTED, check_types
 from holdfast.commands.parser import explain
 from holdfast.core.errors import HoldfastError
 from holdfast.core.flag_values import check_flag
@@ -19,7 +20,6 @@ from holdfast.train.config_flags import preset_flags
 from holdfast.train.presets import PRESETS
 
 ARENA = "arena: twin, one that is set up, a file my_arena.toml, or package.module:Class (twin)"
-COLLECTED = ("options", "method_options")  # fields that are filled from flags of other names
 
 
 def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
@@ -36,6 +36,7 @@ def parse[T](config: type[T], command: str, argv: list[str], epilog: str) -> T:
     import draccus
 
     known, collected = _split(with_preset(argv), config)
+    check_types(config, _pairs(known))
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
