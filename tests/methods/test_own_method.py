@@ -67,6 +67,7 @@ def mine(toy, monkeypatch):
         ),
         ("a.py:Other", FILE, "Other is no method in that file"),
         ("a.py:require", FILE, "require is no method in that file"),
+        ("a.py:Method", FILE, "Method is no method in that file. It has Mine, Other"),
         ("a.py:", FILE, "an empty name is no method"),
         ("a.py:Mine", "x = 1", "It has no class and no function"),
         ("a.py:Mine", "#" * 2**21, "1 MiB"),

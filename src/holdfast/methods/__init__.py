@@ -57,7 +57,7 @@ def name_of(kind: type[Method]) -> str:
 
 
 def _is_method(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, Method)
+    return isinstance(found, type) and issubclass(found, Method) and found is not Method
 
 
 def build_method(name: str, options: Mapping[str, Any]) -> Method:
