@@ -122,7 +122,7 @@ def on_ray(setup: Setup) -> Workers:
         import ray
     except ImportError:
         raise HoldfastError("--workers=ray needs Ray. Install it with: pip install 'holdfast[ray]'") from None
-    ray.init(ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
+    ray.init(ignore_reinit_error=True, logging_level="error", log_to_driver=False)
     remote = ray.remote(num_cpus=1, num_gpus=0 if setup.device == "cpu" else 1)(run_share)
     slots = int(ray.cluster_resources().get("CPU" if setup.device == "cpu" else "GPU", 1))
 

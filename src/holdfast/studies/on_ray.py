@@ -147,7 +147,7 @@ def _start(address: str | None) -> Any:
     try:
         if address and address.rpartition(":")[0]:
             _knock(address)
-        ray.init(address=address or "local", ignore_reinit_error=True, logging_level="warning", log_to_driver=False)
+        ray.init(address=address or "local", ignore_reinit_error=True, logging_level="error", log_to_driver=False)
     except (OSError, ValueError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         if address is None:
