@@ -100,7 +100,7 @@ def _parser() -> Parser:
         help="also score unseen demonstrations FOLDER/<task>",
     )
     add("--device", default="auto", help="device of the policies: auto, cpu, cuda (auto)")
-    add("--processes", type=int, help="processes that run trials (one per core; two on a GPU machine)")
+    add("--processes", type=int, help="processes that run trials (one per core, with a GPU two)")
     add("--wait", action="store_true", help="also wait for stages that are not finished, and evaluate each then")
     add("--workers", default="processes", help="processes, or ray: trials on a Ray cluster (processes)")
     return parser

@@ -121,7 +121,8 @@ def _parser() -> Parser:
     one.add_argument("--agreement", action="store_true", help="print how far raters agree, and exit")
     one.add_argument("--export", type=Path, metavar="F.csv", help="write all trials that were not withdrawn as CSV")
     one.add_argument("--import", dest="read", type=Path, metavar="F", help="add trials; those that exist are skipped")
-    add("--source", default="", metavar="NAME", help="(import) who judged scores without a rubric (imported; lerobot-eval for its files)")
+    judge = "(import) who judged scores without a rubric (imported; lerobot-eval for its files)"
+    add("--source", default="", metavar="NAME", help=judge)
     add("--stage", type=int, metavar="K", help="(import) the stage that lerobot-eval has tried")
     add("--task", default="", metavar="NAME", help="(import) the task that it has tried, if the file does not tell")
     return parser
