@@ -82,6 +82,7 @@ def test_the_plan_shows_runs_that_differ_in_their_seed_once_and_breaks_names_at_
         ("[evaluate]", "[evaluation]", "Unknown key 'evaluation'"),
         ("points.toml", "point.toml", "point.toml"),
         ("[0.2, 0.5]", "[0.2, 1.5]", "replay.frequency"),
+        ("[0.2, 0.5]", "[0.2]\n'replay.frequency' = 0.5", "'replay.frequency' must be given once, got two values"),
         ("[0.2, 0.5]", "[]", "'replay.frequency' must be one value or more in grid 2"),
         ("trials = 2", "trials = 2\nhorizon = 0", "'horizon' must be at least 1"),
         ("size = 32", "size = 33", "'size' must be an even number"),

@@ -69,10 +69,18 @@ def test_a_part_that_is_none_is_refused_before_any_work(file, tmp_path, capsys, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("action", ["status", "report", "pack", "merge"])
-def test_what_takes_all_that_is_there_refuses_a_part(file, capsys, action):
-    assert main(["study", action, str(file), "--only", "seed=1"]) == 2
-    assert "--only goes with plan and run" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("action", "flag", "said"),
+    [
+        *((other, "--only=seed=1", "--only goes with plan and run") for other in ("status", "report", "pack", "merge")),
+        ("run", "--source=twin", "--source goes with report"),
+        ("plan", "--trainings=2", "--trainings goes with run"),
+        ("status", "--address=auto", "--address goes with run"),
+    ],
+)
+def test_a_flag_that_the_action_would_not_use_is_refused(file, capsys, action, flag, said):
+    assert main(["study", action, str(file), flag]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_the_plan_of_a_part_counts_its_runs_as_if_there_were_no_others(file, capsys):

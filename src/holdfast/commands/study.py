@@ -79,14 +79,17 @@ examples:
   holdfast study report whole{suffix}
 """
 
+_GOES_WITH = {"only": ("plan", "run"), "source": ("report",), "address": ("run",), "trainings": ("run",)}
 _NUMBERS = 52  # characters of all columns of a plan's table but the first
 
 
 def main(argv: list[str]) -> int:
     """Run the command."""
-    args = _parser().parse_args(argv)
-    if args.only and args.action not in ("plan", "run"):
-        raise HoldfastError(f"--only goes with plan and run; `holdfast study {args.action}` takes all that is there.")
+    parser = _parser()
+    args = parser.parse_args(argv)
+    for flag, actions in _GOES_WITH.items():
+        if args.action not in actions and getattr(args, flag) != parser.get_default(flag):
+            raise HoldfastError(f"--{flag} goes with {' and '.join(actions)}, not with `holdfast study {args.action}`.")
     if args.action == "merge":
         merge(args.study, args.output)
     elif args.action == "report" and any(name.endswith(SUFFIX) for name in args.study):
@@ -141,8 +144,8 @@ def _parser() -> Parser:
     )
     parser.add_argument("--output", type=Path, help="the study's folder (runs/NAME); with pack and merge, the file")
     parser.add_argument("--source", help="with report: whose trials (those of the study's arena, or the only ones)")
-    parser.add_argument("--address", help="a Ray cluster to join, or auto (default: start Ray on this machine)")
-    parser.add_argument("--trainings", type=int, default=1, help="trainings at a time on each GPU or machine (1)")
+    parser.add_argument("--address", help="with run: a Ray cluster to join, or auto (default: start Ray here)")
+    parser.add_argument("--trainings", type=int, default=1, help="with run: trainings at a time on a GPU or node (1)")
     return parser
 
 

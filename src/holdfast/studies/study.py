@@ -291,8 +291,9 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Flags:
     """Flags with dots in their names: TOML reads policy.path = ... without quotes as a table. task_steps is a value."""
     flags: Flags = {}
     for key, value in table.items():
-        if isinstance(value, dict) and key not in ("task_steps", "weights"):
-            flags |= _flat(value, f"{prefix}{key}.")
-        else:
-            flags[prefix + key] = value
+        nested = isinstance(value, dict) and key not in ("task_steps", "weights")
+        found = _flat(value, f"{prefix}{key}.") if nested else {prefix + key: value}
+        for flag in found:
+            _require(flag not in flags, flag, "two values", "given once")
+        flags |= found
     return flags
