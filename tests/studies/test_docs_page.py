@@ -64,9 +64,8 @@ def cells(line):
 
 
 def number(figure, sign="+"):
-    return "{:{sign}.1f} ({:{sign}.1f}\xa0to\xa0{:{sign}.1f})".format(
-        *(figure[key] for key in ("value", "low", "high")), sign=sign
-    )
+    value, low, high = (format(figure[key], f"{sign}.1f") for key in ("value", "low", "high"))
+    return f"{value} ({low}\xa0to\xa0{high})".replace("+0.0", "0.0")
 
 
 def test_claims_stand_with_verdict_difference_and_what_the_paper_reports(docs, report):
