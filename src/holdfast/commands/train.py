@@ -47,10 +47,10 @@ Which method needs what (docs/methods.md):
                               {_methods(lambda kind: kind.keep is not Method.keep)}: copies of the trained weights
   nano or pi05_fast           {_methods(lambda kind: kind.needs != "nothing")}; all others work with any policy
 
-Which is best, by the means of a small study (docs/study.md; three seeds, so nothing is certain):
-  no old episodes             none scored more than sequential: keep some
-  one of each old task        er; derpp, merge and --replay.mix=row the same, agem less
-  ten of each                 er, 20 points above one of each
+Which is best, by the means of two small studies with three seeds (docs/methods.md):
+  no old episodes             adapters, from a pretrained base; ewc, lwf: no better than sequential
+  one of each old task        adapters still; er, derpp and --replay.mix=row are alike; agem is worse
+  ten or more of each         er, derpp or adapters, which are alike; merge and agem are worse
 
 A stream file lists your tasks in order:
   name = "kitchen"
