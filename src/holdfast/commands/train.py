@@ -48,7 +48,7 @@ Which method needs what (docs/methods.md):
   nano or pi05_fast           {_methods(lambda kind: kind.needs != "nothing")}; all others work with any policy
 
 Which is best, by the means of two small studies with three seeds (docs/methods.md):
-  no old episodes             adapters, from a pretrained base; ewc, lwf: no better than sequential
+  no old episodes             adapters, from a pretrained base; ewc, l2, lwf: no better than sequential
   one of each old task        adapters still; er, derpp and --replay.mix=row are alike; agem is worse
   ten or more of each         er, derpp or adapters, which are alike; merge and agem are worse
 
