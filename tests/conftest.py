@@ -26,7 +26,11 @@ PATIENCE = 120_000  # milliseconds that a browser never takes, however busy the 
 
 
 def pytest_configure(config):
-    """One of several processes runs tests that need LeRobot sooner or later: it imports it the quick way."""
+    """Fix how many threads torch adds up with, on which weights depend, and import LeRobot the quick way.
+
+    Only one of several processes imports it: there it is needed sooner or later.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as `make test` does
     if hasattr(config, "workerinput"):
         import holdfast.policies.lerobot_import  # noqa: F401
 
