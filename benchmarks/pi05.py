@@ -27,7 +27,7 @@ import torch
 from pi05_parts.bench import Bench
 from pi05_parts.kernels import attention, update
 from pi05_parts.learn import overfit
-from pi05_parts.memory import memory
+from pi05_parts.memory import memory, task_loras
 from pi05_parts.peer import exact, infer, peer
 from pi05_parts.speed import machine, train
 from rich.console import Console
@@ -44,6 +44,7 @@ PARTS: dict[str, tuple[Callable[[Bench], dict[str, Any]], int]] = {
     "infer": (infer, 150),
     "exact": (exact, 200),
     "memory adapters": (lambda bench: memory(bench, (24, 48), lora_rank=16), 420),
+    "memory task adapters": (lambda bench: task_loras(bench, 24, tasks=10), 240),
     "memory all weights": (lambda bench: memory(bench, (80, 139)), 480),
     "overfit": (overfit, 240),
 }

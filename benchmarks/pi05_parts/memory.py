@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from holdfast.policies.pi05.modeling_pi05 import Pi05FastPolicy
+from holdfast.policies.task_lora import TaskLora
 from holdfast.train.config import OptimConfig
 from pi05_parts.bench import Bench
 from pi05_parts.speed import speed
@@ -27,13 +29,30 @@ def memory(bench: Bench, budgets: tuple[int, ...], **options: Any) -> dict[str, 
     row = (many - few) / (PROBES[1] - PROBES[0])
     print(f"{many - PROBES[1] * row:.2f} GiB, and {row:.3f} a row", flush=True)
     for gib in budgets:
-        if bench.device == "cuda":
-            total = torch.cuda.get_device_properties(0).total_memory
-            torch.cuda.set_per_process_memory_fraction(min(1.0, gib * 2**30 / total))
+        cap(bench, gib)
         tries = [2] if bench.tiny else [PROBES[1] + int((gib * share - many) / row) for share in SHARES]
         found[f"{gib} GiB"] = first_that_fits(bench, policy, tries) | options
         bench.keep(found)
     return found
+
+
+def task_loras(bench: Bench, gib: int, tasks: int) -> dict[str, Any]:
+    """The largest batch that learns the last of so many tasks with a LoRA each, as `--method=adapters` does."""
+    cap(bench, gib)
+    policy = bench.policy(recompute="always")
+    for number in range(tasks):
+        policy.add_task_lora(TaskLora(f"Task {number}.", 16, {}), seed=number)
+    tries = [2] if bench.tiny else range(34, 20, -2)
+    found = {f"{gib} GiB": first_that_fits(bench, policy, tries) | {"tasks": tasks}}
+    bench.keep(found)
+    return found
+
+
+def cap(bench: Bench, gib: int) -> None:
+    """Let torch take no more than so much memory."""
+    if bench.device == "cuda":
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, gib * 2**30 / total))
 
 
 def peak(bench: Bench, policy: Pi05FastPolicy, rows: int) -> float:
@@ -47,15 +66,15 @@ def peak(bench: Bench, policy: Pi05FastPolicy, rows: int) -> float:
     return bench.peak()
 
 
-def first_that_fits(bench: Bench, policy: Pi05FastPolicy, tries: list[int]) -> dict[str, Any]:
+def first_that_fits(bench: Bench, policy: Pi05FastPolicy, tries: Sequence[int]) -> dict[str, Any]:
     """Figures of the first batch size that trains."""
     for rows in tries:
         free(policy)
         try:
-            return speed(bench, policy, rows, 200) | {"too_large": tries[: tries.index(rows)]}
+            return speed(bench, policy, rows, 200) | {"too_large": list(tries[: tries.index(rows)])}
         except torch.cuda.OutOfMemoryError:
             print(f"batch {rows} does not fit", flush=True)
-    return {"error": f"none of {tries} fits"}
+    return {"error": f"none of {list(tries)} fits"}
 
 
 def free(policy: Pi05FastPolicy) -> None:

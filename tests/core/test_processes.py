@@ -1,4 +1,4 @@
-"""Worker processes know what their parent knows now, not what it knew when their server started, and end with it."""
+"""Worker processes know what their parent knows now, end with it, and do not run its script again."""
 
 import os
 import subprocess
@@ -33,6 +33,26 @@ def test_workers_have_the_environment_of_now_and_are_prepared(monkeypatch):
 def test_only_workers_that_use_no_gpu_are_forked_from_the_server(on_gpu):
     with worker_pool(1, on_gpu=on_gpu) as pool:
         assert (pool.submit(os.getppid).result() == os.getpid()) is on_gpu
+
+
+UNGUARDED = """
+from holdfast.core.processes import worker_pool
+from holdfast.evaluate.remote_lane import RemoteLane
+print("script")
+for on_gpu in (False, True):
+    with worker_pool(2, on_gpu=on_gpu) as pool:
+        print(sum(pool.map(abs, [-1, 2])))
+RemoteLane("twin").close()
+import __main__
+print("RemoteLane" in vars(__main__))
+"""
+
+
+def test_a_script_without_a_guard_is_not_run_again_by_its_workers(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.split(), done.stderr) == (["script", "3", "3", "True"], "")
 
 
 TWO_AT_WORK = """

@@ -57,7 +57,7 @@ def evaluate(
     """Run trials of every task that the runs have seen, after every stage, on the same layouts.
 
     Every trial is stored in its run as it ends, and trials that are there already are not repeated. `TrainedRun.matrix`
-    shows the scores. Trials run in processes of their own, so a script calls this below `if __name__ == "__main__":`.
+    shows the scores.
 
     Args:
         runs: Runs, or their folders.

@@ -32,7 +32,6 @@ def record(
     """Record demonstrations of an arena's expert as LeRobot datasets, and return the folder of each task's.
 
     A recording that was stopped continues, and ends with the same data. One that is finished is not changed.
-    Processes of their own simulate, so a script calls this below `if __name__ == "__main__":`.
 
     Args:
         tasks: Tasks of the arena.

@@ -1,17 +1,47 @@
-"""Worker processes: they end with their parent, and import what they share once."""
+"""Worker processes: they end with their parent, import what they share once, and do not run its script again."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, parent_process
+from contextlib import contextmanager
+from multiprocessing import parent_process
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
+from types import ModuleType
 from typing import Any
 
-FORKED = get_context("forkserver")  # locks and shared values of workers belong to it
+
+@contextmanager
+def _without_script() -> Iterator[None]:
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+class _ForkedProcess(ForkServerProcess):
+    def start(self) -> None:
+        with _without_script():
+            super().start()
+
+
+class _SpawnedProcess(SpawnProcess):
+    def start(self) -> None:
+        with _without_script():
+            super().start()
+
+
+# Python's own processes run the script that has started them once more, unless it says `if __name__ == "__main__":`.
+# These do not. Locks and shared values of workers belong to FORKED.
+FORKED, SPAWNED = ForkServerContext(), SpawnContext()
+FORKED.Process, SPAWNED.Process = _ForkedProcess, _SpawnedProcess  # type: ignore[misc]
 
 
 def end_with_parent() -> None:
@@ -45,7 +75,7 @@ def worker_pool(
             one, as importing LeRobot does.
     """
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # torch then looks without opening the GPU
-    context = get_context("spawn") if on_gpu else FORKED
+    context = SPAWNED if on_gpu else FORKED
     FORKED.set_forkserver_preload(list(preload))
     return ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(dict(os.environ), begin, values))
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.observation import Observation
-from holdfast.core.processes import end_with_parent
+from holdfast.core.processes import SPAWNED, end_with_parent
 from holdfast.core.records import Trial
 from holdfast.evaluate.rollout import LocalLane, PolicyNeeds, TrialOrder
 
@@ -25,9 +24,8 @@ class RemoteLane:
     """A lane in a process of its own, so that many lanes step at the same time."""
 
     def __init__(self, arena: str) -> None:
-        context = get_context("spawn")
-        self._pipe, far = context.Pipe()
-        self._process = context.Process(target=_serve, args=(far, arena), daemon=True)
+        self._pipe, far = SPAWNED.Pipe()
+        self._process = SPAWNED.Process(target=_serve, args=(far, arena), daemon=True)
         self._process.start()
         far.close()
 
