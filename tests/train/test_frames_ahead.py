@@ -1,5 +1,6 @@
 """While a GPU learns a stage, the frames of the next one are decoded in a process of their own."""
 
+import json
 import subprocess
 import time
 from dataclasses import replace
@@ -11,11 +12,14 @@ from toys import TINY
 
 from holdfast import catalog
 from holdfast.commands.flags import parse
+from holdfast.core.json_records import from_json, to_json
+from holdfast.core.records import Mapping
+from holdfast.data.cache.ahead import FutureCache
 from holdfast.data.cache.cache import open_planned, plan_cache
 from holdfast.data.cache.files import CacheFiles
 from holdfast.data.lerobot.source import Source, open_source
 from holdfast.data.resize import Resize
-from holdfast.embodiments import load
+from holdfast.embodiments import EMBODIMENTS, load
 from holdfast.replay.config import ReplayConfig
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import TrainConfig
@@ -56,6 +60,14 @@ def test_a_cpu_the_last_stage_and_a_run_that_keeps_its_disk_small_start_no_proce
     monkeypatch.setattr(subprocess, "Popen", None)
     with setting.frames_ahead(first, SIZE), on_gpu(setting, last, SIZE), on_gpu(small, first, SIZE):
         pass
+
+
+@pytest.mark.parametrize("robot", EMBODIMENTS)
+def test_what_decides_a_cache_passes_between_processes(setting, robot):
+    task = replace(setting.stream.tasks[0], mapping=Mapping(cameras={"head": "top"}, dimensions=("a", "b"), fps=12.5))
+    for resize in (SIZE, None):
+        cache = FutureCache(task, load(robot), resize, setting.config.cache)
+        assert from_json(FutureCache, json.loads(json.dumps(to_json(cache))), "") == cache
 
 
 def test_weights_are_the_same(toy, monkeypatch):

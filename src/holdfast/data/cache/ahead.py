@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from holdfast.core.json_records import from_json, to_json
 from holdfast.core.processes import killed_with_parent
 from holdfast.core.records import StreamTask
 from holdfast.data import mapping
@@ -48,7 +49,7 @@ def built_meanwhile(caches: Sequence[FutureCache]) -> Iterator[None]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet) as process:
         assert process.stdin
         with suppress(BrokenPipeError):  # it has failed already
-            process.stdin.write(pickle.dumps(caches))
+            process.stdin.write(json.dumps(to_json(list(caches))).encode())
             process.stdin.close()
         try:
             yield
@@ -59,5 +60,5 @@ def built_meanwhile(caches: Sequence[FutureCache]) -> Iterator[None]:
 if __name__ == "__main__":
     killed_with_parent(int(sys.argv[1]))
     os.nice(19)
-    for cache in pickle.load(sys.stdin.buffer):
-        cache.build()
+    for cache in json.load(sys.stdin):
+        from_json(FutureCache, cache, "standard input").build()
