@@ -47,14 +47,18 @@ def main(argv: list[str]) -> int:
     removing.add_argument("--unused-for", metavar="AGE", help="caches not used for this long: 12h, 30d, 4w")
     removing.add_argument("--all", action="store_true", help="all caches, and the stored quantiles")
     for action in (listing, removing):
-        action.add_argument("--root", default="", help="folder ($HOLDFAST_CACHE, or ~/.cache/holdfast/frames)")
+        action.add_argument(
+            "--root",
+            default="",
+            help="folder or, joined by colons, folders ($HOLDFAST_CACHE, or ~/.cache/holdfast/frames)",
+        )
     args = parser.parse_args(argv)
     return _list(args) if args.action == "ls" else _remove(args)
 
 
 def _list(args: argparse.Namespace) -> int:
-    root = CacheConfig(args.root).folder
-    caches = list_caches(root)
+    folders = CacheConfig(args.root).folders
+    caches = list_caches(folders)
     if args.json:
         print(json.dumps([asdict(cache) for cache in caches], indent=1))
         return 0
@@ -73,20 +77,19 @@ def _list(args: argparse.Namespace) -> int:
     console = Console(width=max(100, Console().width))
     if caches:
         console.print(table)
-    console.print(
-        f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True, markup=False
-    )
+    said = f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {', '.join(map(str, folders))}"
+    console.print(said, soft_wrap=True, markup=False)
     return 0
 
 
 def _remove(args: argparse.Namespace) -> int:
-    root = CacheConfig(args.root).folder
-    caches = list_caches(root)
+    config = CacheConfig(args.root)
+    caches = list_caches(config.folders)
     chosen = {cache.key: cache for cache in _choose(args, caches)}
     for key in chosen:
-        remove_cache(root, key)
+        remove_cache(config.place(key), key)
     if args.all:
-        remove_quantiles(root)
+        remove_quantiles(config.folder)
     print(f"removed {len(chosen)} of {len(caches)} frame caches, {say_size(sum(c.bytes for c in chosen.values()))}")
     return 0
 

@@ -37,7 +37,8 @@ class FutureCache:
         """Build what is missing, without checking what is there."""
         source = mapping.apply(open_source(self.task.dataset), self.task.mapping, self.embodiment)
         spec = plan_cache(source, self.resize, self.config)
-        if len(CacheFiles(self.config.folder, spec).read_blocks()) < len(spec.blocks) * len(spec.cameras):
+        files = CacheFiles(self.config.place(spec.key), spec)
+        if len(files.read_blocks()) < len(spec.blocks) * len(spec.cameras):
             open_planned(source, spec, self.config, Console(quiet=True))
 
 
