@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError, unknown
@@ -49,9 +50,9 @@ class CacheConfig:
 
     def place(self, key: str, size: int = 0) -> Path:
         """The folder of a cache: the one that has it, else the first with room for so many bytes, else the first."""
-        having = [folder for folder in self.folders if (folder / key).is_dir()]
-        roomy = [folder for folder in self.folders if _free(folder) >= size]
-        return next(iter([*having, *roomy, self.folder]))
+        having = (folder for folder in self.folders if (folder / key).is_dir())
+        roomy = (folder for folder in self.folders if _free(folder) >= size)
+        return next(chain(having, roomy, self.folders))
 
     @property
     def parallel(self) -> int:
