@@ -83,15 +83,3 @@ def test_a_cache_that_is_read_may_be_removed(shelf, recorded, capsys):
     assert out.float().std() > 1
     again = opened(recorded / "reach", root, "raw")
     assert (root / again.spec.key / "cache.json").exists()
-
-
-def test_several_folders_are_listed_and_emptied(shelf, recorded, tmp_path_factory, capsys):
-    root, old, new = shelf
-    other = tmp_path_factory.mktemp("other")
-    more = opened(recorded / "lift", other, "raw").spec.key
-    both = f"{root}:{other}"
-    assert {cache["key"] for cache in listed(both, capsys)} == {old, new, more}
-    assert main(["cache", "rm", more, f"--root={both}"]) == 0
-    assert not list(other.iterdir())
-    assert main(["cache", "rm", "--all", f"--root={both}"]) == 0
-    assert listed(both, capsys) == []

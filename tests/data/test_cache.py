@@ -494,23 +494,11 @@ def test_a_pipe_in_a_cache_is_not_waited_for(shelf, name):
             files.read_blocks()
 
 
-def test_of_several_folders_a_cache_goes_into_the_first_with_room(shelf, toy, monkeypatch):
-    room = {"small": 10_000, "large": 10**9}
-    monkeypatch.setattr("holdfast.data.cache.config._free", lambda folder: room[folder.name])
-    shelf.root = f"{toy}/small:{toy}/large"
-    first = shelf.open("auto")
-    assert first.spec.format == "raw", "the larger folder decides"
-    key = first.spec.key
-    assert (toy / "large" / key / "cache.json").exists()
-    assert not (toy / "small" / key).exists()
-    room["small"] = 10**9
-    assert torch.equal(pixels(shelf.open(), HEAD, [3]), pixels(first, HEAD, [3]))
-    assert not (toy / "small" / key).exists(), "it is used where it is"
-    shelf.dataset = toy / "lift"
-    assert (toy / "small" / shelf.open().spec.key / "cache.json").exists()
-
-
-def test_a_root_without_a_folder_is_refused(shelf):
-    shelf.root = ":"
-    with pytest.raises(HoldfastError, match=r"The frame cache needs a folder, got ':'\."):
-        shelf.open()
+def test_a_cache_that_was_deleted_and_begun_again_by_a_killed_process_is_built(shelf):
+    first = pixels(shelf.open(), HEAD, [3])
+    folder = shelf.files().folder
+    for file in folder.iterdir():
+        if file.name != "cache.json":
+            file.unlink()
+    again = open_cache(open_source(str(shelf.dataset)), None, CacheConfig(str(shelf.root), "raw"), Console(quiet=True))
+    assert torch.equal(pixels(again, HEAD, [3]), first)

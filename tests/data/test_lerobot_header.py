@@ -213,7 +213,7 @@ def test_so_is_one_to_convert(tmp_path, content):
 def test_a_cache_with_a_deep_header_is_listed_as_unknown(tmp_path):
     (tmp_path / "key").mkdir()
     (tmp_path / "key" / "cache.json").write_text("[" * 100_000)
-    assert [cache.dataset for cache in list_caches([tmp_path])] == ["unknown"]
+    assert [cache.dataset for cache in list_caches(tmp_path)] == ["unknown"]
 
 
 @pytest.mark.parametrize(

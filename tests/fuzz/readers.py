@@ -512,7 +512,7 @@ def convertible(file: Path) -> None:
 def caches(file: Path) -> object:
     from holdfast.data.cache.listing import list_caches
 
-    return list_caches([file.parents[1]])
+    return list_caches(file.parents[1])
 
 
 CHECKPOINT = "stages/01-*/checkpoint"

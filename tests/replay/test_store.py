@@ -148,7 +148,7 @@ def test_with_its_datasets_deleted_a_run_ends_with_the_same_weights(toy, referen
 
 def test_copies_shrink_with_the_buffer_and_hold_the_original_episodes(toy):
     assert train(toy, "copy", "--replay.store=copy", f"--cache.root={toy}/frames") == 0
-    assert list_caches([toy / "frames"]) == []  # decoded frames would take more disk than all episodes
+    assert list_caches(toy / "frames") == []  # decoded frames would take more disk than all episodes
     for stage, counts in zip(STAGES, ([4], [2, 2], [1, 1, 1]), strict=True):
         assert [len(kept.episodes) for kept in kept_of(toy, "copy", stage).tasks] == counts
     assert sorted(str(p.relative_to(toy / "copy" / "buffer")) for p in (toy / "copy" / "buffer").glob("*/*")) == [

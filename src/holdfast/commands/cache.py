@@ -47,18 +47,14 @@ def main(argv: list[str]) -> int:
     removing.add_argument("--unused-for", metavar="AGE", help="caches not used for this long: 12h, 30d, 4w")
     removing.add_argument("--all", action="store_true", help="all caches, and the stored quantiles")
     for action in (listing, removing):
-        action.add_argument(
-            "--root",
-            default="",
-            help="folder or, joined by colons, folders ($HOLDFAST_CACHE, or ~/.cache/holdfast/frames)",
-        )
+        action.add_argument("--root", default="", help="folder ($HOLDFAST_CACHE, or ~/.cache/holdfast/frames)")
     args = parser.parse_args(argv)
     return _list(args) if args.action == "ls" else _remove(args)
 
 
 def _list(args: argparse.Namespace) -> int:
-    folders = CacheConfig(args.root).folders
-    caches = list_caches(folders)
+    root = CacheConfig(args.root).folder
+    caches = list_caches(root)
     if args.json:
         print(json.dumps([asdict(cache) for cache in caches], indent=1))
         return 0
@@ -77,19 +73,20 @@ def _list(args: argparse.Namespace) -> int:
     console = Console(width=max(100, Console().width))
     if caches:
         console.print(table)
-    said = f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {', '.join(map(str, folders))}"
-    console.print(said, soft_wrap=True, markup=False)
+    console.print(
+        f"frame caches: {len(caches)}, {say_size(sum(c.bytes for c in caches))} in {root}", soft_wrap=True, markup=False
+    )
     return 0
 
 
 def _remove(args: argparse.Namespace) -> int:
-    config = CacheConfig(args.root)
-    caches = list_caches(config.folders)
+    root = CacheConfig(args.root).folder
+    caches = list_caches(root)
     chosen = {cache.key: cache for cache in _choose(args, caches)}
     for key in chosen:
-        remove_cache(config.place(key), key)
+        remove_cache(root, key)
     if args.all:
-        remove_quantiles(config.folder)
+        remove_quantiles(root)
     print(f"removed {len(chosen)} of {len(caches)} frame caches, {say_size(sum(c.bytes for c in chosen.values()))}")
     return 0
 

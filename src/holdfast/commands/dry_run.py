@@ -84,11 +84,10 @@ def _said(measured: Estimate, config: TrainConfig) -> str:
     slower = "" if later == measured.seconds_per_step else f" ({_seconds(later)} in later stages)"
     if is_own(config.method):
         slower = " (of the first stage; what your method adds to later ones was not timed)"
-    folders = " or ".join(map(str, config.cache.folders))
     return (
         f"{measured.parameters / 1e6:.1f} M parameters on {measured.device}: {_seconds(measured.seconds_per_step)} a "
         f"step{slower}, about {_time(measured.hours)} in all, {measured.disk_bytes / 2**20:.0f} MiB of checkpoints. "
-        f"Frame cache in {folders}: at most {say_size(measured.cache_bytes)} for the datasets that are "
+        f"Frame cache in {config.cache.folder}: at most {say_size(measured.cache_bytes)} for the datasets that are "
         "present."
     )
 

@@ -45,13 +45,6 @@ def open_log(path: Path) -> TextIO:
     return path.open("a")
 
 
-def cache_folders(named: str = "") -> tuple[Path, ...]:
-    """The folders of everything that can be made again: those named, or $HOLDFAST_CACHE, or ~/.cache/holdfast/frames.
-
-    Several are joined by colons, like those of $PATH. What is small lies in the first.
-    """
-    text = named or os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames"
-    folders = tuple(Path(part).expanduser() for part in text.split(os.pathsep) if part)
-    if not folders:
-        raise HoldfastError(f"The frame cache needs a folder, got {text!r}. Give --cache.root or $HOLDFAST_CACHE one.")
-    return folders
+def cache_folder() -> Path:
+    """The folder of everything that can be made again: $HOLDFAST_CACHE, or ~/.cache/holdfast/frames."""
+    return Path(os.environ.get("HOLDFAST_CACHE") or "~/.cache/holdfast/frames").expanduser()

@@ -5,36 +5,48 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import parent_process
+from multiprocessing import parent_process, spawn
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
-from types import ModuleType
 from typing import Any
+
+_told_by_python = spawn.get_preparation_data
+_here = threading.local()  # `apart`: whether this thread starts a process that does not run the script
+
+
+def _told(name: str) -> dict[str, Any]:
+    """What a new process is told of this one: without the script, if it is one of ours."""
+    told: dict[str, Any] = _told_by_python(name)
+    if getattr(_here, "apart", False):
+        for key in ("init_main_from_name", "init_main_from_path"):
+            told.pop(key, None)
+    return told
+
+
+spawn.get_preparation_data = _told
 
 
 @contextmanager
-def _without_script() -> Iterator[None]:
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+def _apart() -> Iterator[None]:
+    _here.apart = True
     try:
         yield
     finally:
-        sys.modules["__main__"] = script
+        _here.apart = False
 
 
 class _ForkedProcess(ForkServerProcess):
     def start(self) -> None:
-        with _without_script():
+        with _apart():
             super().start()
 
 
 class _SpawnedProcess(SpawnProcess):
     def start(self) -> None:
-        with _without_script():
+        with _apart():
             super().start()
 
 

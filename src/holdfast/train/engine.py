@@ -101,7 +101,7 @@ def train_stage(setting: Setting, stage: Stage, previous: Checkpoint | None) -> 
     """Prepare a stage, take its steps, and write its final checkpoint."""
     with setting.ranks.together():
         ready = prepare_stage(setting, stage, previous)
-    with setting.frames_ahead(stage, ready.adapter.resize), setting.claimed(stage, ready.key) as taken_over:
+    with setting.claimed(stage, ready.key) as taken_over:
         resume(setting, stage, ready, taken_over)
         take_steps(setting, stage, ready)
     if ready.state.average:

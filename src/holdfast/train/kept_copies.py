@@ -53,4 +53,4 @@ def free_frames(config: TrainConfig, data: StageData) -> None:
     """Delete a stage's cached frames: such runs limit their disk space, and the next stage reads other frames."""
     for cache in data.caches:
         with contextlib.suppress(HoldfastError, FileNotFoundError):  # in use by another run, or deleted already
-            remove_cache(config.cache.place(cache.spec.key), cache.spec.key)
+            remove_cache(config.cache.folder, cache.spec.key)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from holdfast.core.records import Stage, Stream
-from holdfast.data.cache.ahead import FutureCache, built_meanwhile
-from holdfast.data.resize import Resize
 from holdfast.embodiments.embodiment import Embodiment
 from holdfast.methods.method import Method
 from holdfast.runs.folder import RunFolder
 from holdfast.train.config import TrainConfig
 from holdfast.train.distributed.ranks import ALONE, Ranks
-from holdfast.train.plan import stages_of
 from holdfast.train.shared_stages import SharedStages
 
 
@@ -46,20 +43,6 @@ class Setting:
         """Tell the user how relative actions were decided, and log it."""
         self.run.log.write("relative_actions", note=message)
         self.run.say(message)
-
-    def frames_ahead(self, stage: Stage, resize: Resize | None) -> AbstractContextManager[None]:
-        """Build the frame caches of the next stage while a GPU takes the steps of this one.
-
-        Not where they are to take as little disk as possible.
-        """
-        following = stages_of(self.config, self.stream)[stage.number : stage.number + 1]
-        if not following or self.device == "cpu" or not self.ranks.first or self.config.replay.store == "copy":
-            return nullcontext()
-        caches = []
-        for task in (self.stream.tasks[i] for i in following[0].learns):
-            wanted = self.run.frame_format(task.task.name, self.config.cache.format)
-            caches.append(FutureCache(task, self.embodiment, resize, replace(self.config.cache, format=wanted)))
-        return built_meanwhile(caches)
 
     @contextmanager
     def claimed(self, stage: Stage, key: str) -> Iterator[Path | None]:

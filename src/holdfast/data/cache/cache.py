@@ -6,6 +6,7 @@ memory-mapped, so that reading survives a fork and all processes of a machine sh
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,8 +59,8 @@ def open_planned(source: Source, spec: Spec, config: CacheConfig, console: Conso
 
     Without `check` it is not verified: another process of this machine has just done that.
     """
-    files = CacheFiles(config.place(spec.key, spec.bytes), spec)
-    if (check and files.folder not in _CHECKED) or not (files.folder / HEADER).exists():
+    files = CacheFiles(config.folder, spec)
+    if (check and files.folder not in _CHECKED) or not (files.folder / HEADER).exists() or not files.whole:
         with files.locked(lambda: console.print(f"Waiting for another process that builds {files.folder}.")):
             files.write_numbers(source.state, source.action, np.stack([source.starts, source.ends]))
             missing = find_missing(files, config.parallel, console)
@@ -78,10 +79,10 @@ def open_planned(source: Source, spec: Spec, config: CacheConfig, console: Conso
 
 def plan_cache(source: Source, resize: Resize | None, config: CacheConfig) -> Spec:
     """What the cache of a dataset will hold. With format=auto an existing cache decides the format."""
-    planned = make_spec(source, resize, config.format, config.free)
+    planned = make_spec(source, resize, config.format, _free(config))
     for present in ("raw", "jpeg") if config.format == "auto" else ():
         spec = replace(planned, format=present)
-        if (config.place(spec.key) / spec.key / HEADER).exists():
+        if (config.folder / spec.key / HEADER).exists():
             return spec
     return planned
 
@@ -119,7 +120,7 @@ def plan_bytes(dataset: Path, resize: Resize | None, config: CacheConfig) -> int
     info = read_info(dataset)
     sizes = kept_sizes(read_cameras(dataset, info), resize).values()
     raw = info["total_frames"] * sum(3 * height * width for height, width in sizes)
-    chosen = choose_format(raw, config.free) if config.format == "auto" else config.format
+    chosen = choose_format(raw, _free(config)) if config.format == "auto" else config.format
     return raw if chosen == "raw" else int(raw * JPEG_SHARE)
 
 
@@ -131,3 +132,8 @@ def blank_cache(source: Source, resize: Resize | None) -> Cache:
         for camera, size in spec.cameras.items()
     }
     return Cache(spec, source.state, source.action, pixels, {})
+
+
+def _free(config: CacheConfig) -> int:
+    """Free bytes on the disk of the caches."""
+    return shutil.disk_usage(next(p for p in (config.folder, *config.folder.parents) if p.exists())).free

@@ -102,6 +102,11 @@ class CacheFiles:
             found[block.camera, block.number] = block
         return found
 
+    @property
+    def whole(self) -> bool:
+        """Whether every block was finished."""
+        return len(self.read_blocks()) >= len(self.spec.blocks) * len(self.spec.cameras)
+
     def _read_journal(self) -> list[str]:
         try:
             with open_file(self.folder / JOURNAL) as file:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +29,9 @@ class CacheEntry:
     whole: bool
 
 
-def list_caches(folders: Sequence[Path]) -> list[CacheEntry]:
-    """Every cache in these folders, last used first; one with a damaged header is listed as unknown."""
-    found = [_read_entry(header.parent) for folder in folders for header in folder.glob(f"*/{HEADER}")]
+def list_caches(root: Path) -> list[CacheEntry]:
+    """Every cache below `root`, last used first; one with a damaged header is listed as unknown."""
+    found = [_read_entry(header.parent) for header in root.glob(f"*/{HEADER}")]
     return sorted(found, key=lambda cache: -cache.used)
 
 

@@ -26,7 +26,7 @@ from rich.console import Console
 
 from holdfast.core import outside
 from holdfast.core.errors import HoldfastError
-from holdfast.core.files import cache_folders, write_text
+from holdfast.core.files import cache_folder, write_text
 from holdfast.core.json_records import from_json, to_json
 from holdfast.core.locks import file_lock
 from holdfast.core.progress import progress_bar
@@ -83,7 +83,7 @@ def hash_files(root: Path, files: Iterable[Path], *, anew: bool = False) -> dict
 
 def record_file(root: Path) -> Path:
     """The file in which the hashes of a dataset folder are remembered."""
-    return cache_folders()[0] / FOLDER / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:20]}.json"
+    return cache_folder() / FOLDER / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:20]}.json"
 
 
 @contextmanager
