@@ -19,7 +19,7 @@ from holdfast.studies.figures import draw
 from holdfast.studies.figures.arms import arms
 from holdfast.studies.figures.comparison import comparison
 from holdfast.studies.figures.curves import curves
-from holdfast.studies.figures.labels import label, labels
+from holdfast.studies.figures.labels import label, labels, stream_names
 from holdfast.studies.figures.matrices import matrices
 from holdfast.studies.figures.plot import shown_streams
 from holdfast.studies.figures.strips import strips
@@ -323,3 +323,16 @@ def test_a_picture_of_a_strip_is_the_one_of_its_second_without_the_rubric(tmp_pa
 @pytest.mark.parametrize("content", [b"", b"not a video"], ids=["empty", "text"])
 def test_a_video_that_cannot_be_read_has_no_strip(tmp_path, content):
     assert rows_of(strips, small(tmp_path, video=lambda path: path.write_bytes(content))) == {}
+
+
+def test_streams_are_called_by_their_names_or_where_these_are_equal_by_their_tasks():
+    def names(*given):
+        streams = [{"tasks": [{"title": title} for title in tasks]} for _, tasks in given]
+        groups = [{"settings": {"stream": name} if name else {}, "stream": n} for n, (name, _) in enumerate(given)]
+        return stream_names(streams, groups)
+
+    assert names(("single_arm", "ab"), ("my/kitchen.toml", "cd")) == ["single-arm", "kitchen"]
+    assert names((None, "ab"), (None, "ba")) == ["a → b", "b → a"]
+    assert names(("cw10", "ab"), ("cw10", "ba"), ("cw20", "cd")) == ["cw10, a → b", "cw10, b → a", "cw20"]
+    assert names((None, "ab")) == ["stream"]
+    assert names((None, "ab"), (None, ["c" * 70])) == ["a → b", f"{'c' * 59}…"]

@@ -49,8 +49,8 @@ Which method needs what (docs/methods.md):
 
 Which is best, by the means of two small studies with three seeds (docs/methods.md):
   no old episodes             adapters, from a pretrained base; ewc, l2, lwf: no better than sequential
-  one of each old task        adapters still; er, derpp and --replay.mix=row are alike; agem is worse
-  ten or more of each         er, derpp or adapters, which are alike; merge and agem are worse
+  one of each old task        er, derpp, --replay.mix=row or adapters, which are alike
+  ten or more of each         er, derpp or --replay.mix=row, which are alike
 
 A stream file lists your tasks in order:
   name = "kitchen"

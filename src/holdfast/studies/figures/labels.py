@@ -55,7 +55,22 @@ def label(settings: dict[str, Any], otherwise: str) -> str:
     given = [flag for flag in settings if settings[flag] is not None]
     flags = sorted(given, key=lambda flag: FIRST.index(flag) if flag in FIRST else len(FIRST))
     text = ", ".join(setting_words(flag, settings[flag]) for flag in flags) or otherwise
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+
+
+def stream_names(streams: Sequence[dict[str, Any]], groups: Sequence[dict[str, Any]]) -> list[str]:
+    """What to call the streams of a study: by their names and, where several have one name, by their tasks."""
+    flags = [next((g["settings"].get("stream") for g in groups if g["stream"] == n), None) for n in range(len(streams))]
+    names = []
+    for flag, stream in zip(flags, streams, strict=True):
+        tasks = " → ".join(task["title"] for task in stream["tasks"]) if flags.count(flag) > 1 else ""
+        name = setting_words("stream", flag) if flag else ""
+        names.append(_shortened(", ".join(filter(None, (name, tasks))) or "stream"))
+    return names
 
 
 def labels(groups: Sequence[dict[str, Any]], without: Sequence[str] = ()) -> list[str]:

@@ -16,7 +16,7 @@ from holdfast.core.files import write_text
 from holdfast.methods import METHODS
 from holdfast.report.drawing import COLOUR_COUNT, Drawing, look_of, panel, slug, wrapped
 from holdfast.report.gather import RunResults
-from holdfast.studies.figures.labels import STREAM, label, labels
+from holdfast.studies.figures.labels import STREAM, labels, stream_names
 from holdfast.studies.results import RunGroup, StudyResults
 
 FEW = 6  # tasks whose titles fit side by side
@@ -145,6 +145,7 @@ def shown_streams(results: StudyResults, numbers: dict[str, Any]) -> list[ShownS
     methods = [*(name for name in METHODS if name in found), *(name for name in found if name not in METHODS)]
     several = len(numbers["streams"]) > 1
     streams = []
+    names = stream_names(numbers["streams"], numbers["groups"])
     for n, stream in enumerate(numbers["streams"]):
         mine = [(position, group) for position, group in enumerate(numbers["groups"]) if group["stream"] == n]
         if not mine:
@@ -154,6 +155,5 @@ def shown_streams(results: StudyResults, numbers: dict[str, Any]) -> list[ShownS
             ShownGroup(position, methods.index(group["method"]), full[position], name, group, by_label[group["label"]])
             for (position, group), name in zip(mine, short, strict=True)
         )
-        name = label({flag: mine[0][1]["settings"].get(flag) for flag in STREAM}, f"stream {n + 1}")
-        streams.append(ShownStream(name, f"stream-{n + 1}-" if several else "", stream, groups))
+        streams.append(ShownStream(names[n], f"stream-{n + 1}-" if several else "", stream, groups))
     return streams
