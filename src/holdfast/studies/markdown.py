@@ -43,12 +43,16 @@ def groups_table(stream: ShownStream) -> str:
 
 
 def tasks_table(stream: ShownStream) -> str:
-    """Scores of every task: right after its stage and after the last one; once if there are no stages."""
-    rows = [
-        (plain(task["title"]), *(_task_words(group, position) for group in stream.groups))
-        for position, task in enumerate(stream.numbers["tasks"])
-    ]
-    return _table(("task", *(plain(group.short) for group in stream.groups)), rows)
+    """Scores of every task: right after its stage and after the last one; once if there are no stages.
+
+    Groups are columns unless there are more of them than tasks.
+    """
+    tasks, groups = [plain(task["title"]) for task in stream.numbers["tasks"]], [plain(g.short) for g in stream.groups]
+    cells = [[_task_words(group, position) for group in stream.groups] for position in range(len(tasks))]
+    if len(groups) > len(tasks):
+        columns = zip(*cells, strict=True)
+        return _table(("runs", *tasks), [(name, *cell) for name, cell in zip(groups, columns, strict=True)])
+    return _table(("task", *groups), [(name, *cell) for name, cell in zip(tasks, cells, strict=True)])
 
 
 def memory_table(stream: ShownStream, evidence: Evidence) -> str:
