@@ -10,8 +10,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.studies import load_study
 from holdfast.studies.docs_page import write_page
 from holdfast.studies.evidence_file import SUFFIX
+from holdfast.studies.figures.plot import ShownGroup, ShownStream
 from holdfast.studies.history import EndedJob, write_ended
 from holdfast.studies.jobs import StudyFolder
+from holdfast.studies.markdown import tasks_table
 
 CLAIMS = """
 [[claim]]
@@ -90,12 +92,26 @@ def test_groups_and_tasks_have_the_numbers_of_the_report(docs, report):
         assert cells(line)[:4] == [group["label"], number(group["average_score"], ""), *transfer]
         assert cells(line)[4:] == ["2", str(group["trials"])]
     _, _, head, _, *lines = block(docs, "tasks mini")[0].splitlines()
-    assert cells(head) == ["task", *(group["label"] for group in report["groups"])]
-    for position, line in enumerate(lines):
-        for cell, group in zip(cells(line)[1:], report["groups"], strict=True):
-            task = group["tasks"][position]
-            final = f"{task['final']['value']:.1f}"
-            assert cell == (f"{task['after_own']['value']:.1f} → {final}" if group["continual"] else final)
+    assert cells(head) == ["runs", *(task["title"] for task in report["streams"][0]["tasks"])]
+    for line, group in zip(lines, report["groups"], strict=True):
+        assert cells(line) == [group["label"], *task_cells(group)]
+
+
+def task_cells(group):
+    finals = [f"{task['final']['value']:.1f}" for task in group["tasks"]]
+    if not group["continual"]:
+        return finals
+    return [f"{task['after_own']['value']:.1f} → {f}" for task, f in zip(group["tasks"], finals, strict=True)]
+
+
+def test_groups_are_columns_where_there_are_no_more_of_them_than_tasks(report):
+    titles = [task["title"] for task in report["streams"][0]["tasks"]]
+    groups = report["groups"][: len(titles)]
+    shown = tuple(ShownGroup(0, 0, group["label"], group["label"], group, None) for group in groups)
+    head, _, *lines = tasks_table(ShownStream("", "", report["streams"][0], shown)).splitlines()
+    assert cells(head) == ["task", *(group["label"] for group in groups)]
+    rows = zip(*map(task_cells, groups), strict=True)
+    assert [cells(line) for line in lines] == [[title, *row] for title, row in zip(titles, rows, strict=True)]
 
 
 def test_a_figure_comes_with_its_data_and_a_text_for_those_who_do_not_see_it(docs, report):
