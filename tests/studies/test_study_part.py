@@ -47,6 +47,8 @@ def test_a_part_is_the_runs_that_have_all_settings(file):
     assert names(file, "stream=points.toml") == names(file)
     edited(file, 'method = "er"\nreplay.frequency = [0.2, 0.5]', "tasks = [['touch'], ['mirror', 'touch']]")
     assert names(file, "seed=1", "tasks=[mirror, touch]") == ["tasks=_mirror__touch_-1"]
+    both = [f"tasks={order}-{seed}" for seed in (1, 2) for order in ("_touch_", "_mirror__touch_")]
+    assert names(file, "tasks=[touch],[mirror, touch]") == both
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from holdfast.core.errors import HoldfastError, unknown
@@ -35,11 +36,11 @@ def _given(run: StudyRun) -> dict[str, str]:
 
 
 def _values(flag: str, text: str, given: Sequence[dict[str, str]]) -> list[str]:
-    """The values that a text names. A list of the study's file has commas of its own and is one value."""
+    """The values that a text names, separated by commas. A list of the study's file is one value."""
     valid = list(dict.fromkeys(own[flag] for own in given if flag in own))
     if not valid:
         raise unknown("flag of --only", flag, dict.fromkeys(name for own in given for name in own))
-    values = [text] if text in valid else text.split(",")
+    values = [text] if text in valid else re.split(r",(?![^\[]*\])", text)
     for value in values:
         if value not in valid:
             raise unknown(f"value of --only {flag}", value, valid)
